@@ -28,6 +28,10 @@ std::string execute(SyntheticApiServer& server, const std::string& command) {
     int count = 0;
     words >> what >> count;
     server.happen(static_cast<Happening>(what), count);
+  } else if (verb == "expire") {
+    std::size_t watches = 0;
+    words >> watches;
+    server.expire(watches);
   } else if (verb == "parse") {
     const ApiServerProcess::Parsing parsing = server.parse_everything();
     answer << ' ' << parsing.cpu_seconds << ' ' << parsing.bytes << ' ' << parsing.pod_bytes;
@@ -94,6 +98,11 @@ ApiServerProcess::~ApiServerProcess() {
 Status ApiServerProcess::happen(Happening what, int count) {
   OSM_TRY(const std::string answer,
           ask("happen " + std::to_string(static_cast<int>(what)) + ' ' + std::to_string(count)));
+  return {};
+}
+
+Status ApiServerProcess::expire(std::size_t watches) {
+  OSM_TRY(const std::string answer, ask("expire " + std::to_string(watches)));
   return {};
 }
 

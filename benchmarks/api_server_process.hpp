@@ -35,6 +35,9 @@ class ApiServerProcess {
   // To the first `count` objects, one after another.
   Status happen(Happening what, int count);
 
+  // Tells all watches that their version is gone (410), and ends them, once `watches` are open.
+  Status expire(std::size_t watches);
+
   // The peer: the bytes of all lists, parsed page by page by boost::json and thrown away.
   struct Parsing {
     double cpu_seconds = 0;

@@ -92,7 +92,7 @@ class Bench {
          .limits = {.per_second = 1 << 20, .per_second_per_namespace = 1 << 20},
          .envoy_image = "envoy:1",
          .init_container_image = "init:1",
-         .native_sidecars = true});
+         .native_sidecars = [] { return true; }});
     return {};
   }
 

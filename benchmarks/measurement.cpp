@@ -101,6 +101,7 @@ class Experiment {
     OSM_TRY(const ServerStatus after, running.server->status());
     measured.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
     measured.bytes = fleet.received().all_bytes();
+    measured.resident_bytes = static_cast<double>(after.resident_bytes);
     measured.resident_bytes_per_proxy =
         (static_cast<double>(after.resident_bytes) - static_cast<double>(before.resident_bytes)) /
         size_.proxies;

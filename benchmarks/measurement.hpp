@@ -16,6 +16,7 @@ struct Start {
   double wall_seconds = 0;
   double cpu_seconds = 0;  // of the server process
   std::uint64_t bytes = 0;
+  double resident_bytes = 0;            // settled, with all connections
   double resident_bytes_per_proxy = 0;  // settled, over the same server without connections
 };
 

@@ -1,6 +1,7 @@
 // mesh_bench: what libosm costs with N real proxies' worth of mutual TLS streams. See README.md.
 #include <cstdio>
 #include <iostream>
+#include <limits>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -19,6 +20,7 @@ struct Flags {
   std::string mode;
   std::string baseline;
   bool gate = false, update = false;
+  double most_resident_mb = std::numeric_limits<double>::infinity();
   int patience_seconds = 120;
   std::string ca, recordings;
   int proxies = 0, services = 0;
@@ -66,6 +68,7 @@ void print(const Measurement& m) {
   fmt::print("  memory per proxy      {:8.1f} kB, bare {:.1f} kB, beyond bare {:.1f} kB\n",
              m.osm.resident_bytes_per_proxy / 1000, m.bare.resident_bytes_per_proxy / 1000,
              m.bytes_per_proxy_beyond_bare() / 1000);
+  fmt::print("  memory of the server  {:8.1f} MB\n", m.osm.resident_bytes / 1e6);
   for (const auto& [change, latency] : m.latencies) {
     const std::string name = change_text(change);
     fmt::print(
@@ -99,6 +102,10 @@ int run(const Flags& flags) {
     if (flags.update) baseline.counts[size.name()] = measured->counts;
     if (flags.gate)
       for (std::string& line : regressions(*measured, baseline)) worse.push_back(std::move(line));
+    if (measured->osm.resident_bytes > flags.most_resident_mb * 1e6)
+      worse.push_back(fmt::format("{}: {:.1f} MB are more than the {} that the chart requests",
+                                  size.name(), measured->osm.resident_bytes / 1e6,
+                                  flags.most_resident_mb));
   }
   if (flags.update)
     if (Status saved = save_baseline(flags.baseline, baseline); !saved) return fail(saved.error());
@@ -120,6 +127,8 @@ int main_with_flags(int argc, char** argv) {
   runs->add_option("--meshes", flags.meshes, "smi-PROXIESxSERVICES or permissive-PROXIESxSERVICES")
       ->delimiter(',');
   runs->add_option("--patience", flags.patience_seconds, "Seconds to wait for each step");
+  runs->add_option("--most-resident", flags.most_resident_mb,
+                   "Fail when the server with all its proxies has more MB of memory");
   auto* file = runs->add_option("--baseline", flags.baseline, "baseline.json");
   runs->add_flag("--gate", flags.gate, "Fail when a count is worse than the baseline")->needs(file);
   runs->add_flag("--update-baseline", flags.update, "Write what was measured")->needs(file);

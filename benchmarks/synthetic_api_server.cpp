@@ -79,8 +79,8 @@ struct SyntheticApiServer::Connection {
   void send(const std::string& data) const {
     SSL_write(ssl, data.data(), static_cast<int>(data.size()));
   }
-  void send_event(const std::string& object) const {
-    const std::string event = R"({"type":"MODIFIED","object":)" + object + "}\n";
+  void send_event(const std::string& object, const char* type = "MODIFIED") const {
+    const std::string event = fmt::format(R"({{"type":"{}","object":)", type) + object + "}\n";
     send(fmt::format("{:x}\r\n", event.size()) + event + "\r\n");
   }
 
@@ -208,6 +208,7 @@ bool SyntheticApiServer::answer(const std::shared_ptr<Connection>& connection,
     if (items(plural)[static_cast<std::size_t>(i)].state.version > since)
       connection->send_event(text(plural, i));
   watches_[plural] = connection;  // the one before it was given up
+  watched_.notify_all();
   return false;
 }
 
@@ -267,6 +268,19 @@ void SyntheticApiServer::happen(Happening what, int count) {
 void SyntheticApiServer::tell(const std::string& plural, int index) {
   if (const auto watch = watches_.find(plural); watch != watches_.end())
     watch->second->send_event(text(plural, index));
+}
+
+void SyntheticApiServer::expire(std::size_t watches) {
+  std::unique_lock lock(mutex_);
+  watched_.wait(lock, [&] { return watches_.size() >= watches; });
+  for (const auto& [plural, watch] : std::exchange(watches_, {})) {
+    // After a bookmark, the watch was no failure: the next list follows without a back-off.
+    watch->send_event(fmt::format(R"({{"metadata":{{"resourceVersion":"{}"}}}})", version_),
+                      "BOOKMARK");
+    watch->send_event(R"({"kind":"Status","code":410,"reason":"Expired","message":"too old"})",
+                      "ERROR");
+    watch->send("0\r\n\r\n");
+  }
 }
 
 ApiServerProcess::Parsing SyntheticApiServer::parse_everything() {

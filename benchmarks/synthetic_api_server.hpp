@@ -5,6 +5,7 @@
 
 #include <openssl/ssl.h>
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,7 @@ class SyntheticApiServer {
   const std::string& kubeconfig() const { return kubeconfig_; }
 
   void happen(Happening what, int count);
+  void expire(std::size_t watches);
   ApiServerProcess::Parsing parse_everything();
 
  private:
@@ -59,6 +61,7 @@ class SyntheticApiServer {
   int version_ = 1;
   std::map<std::string, std::vector<Item>> items_;  // by plural
   std::map<std::string, std::shared_ptr<Connection>> watches_;
+  std::condition_variable watched_;  // another watch was opened
 };
 
 }  // namespace osm::bench

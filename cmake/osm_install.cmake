@@ -3,6 +3,9 @@
 #
 # A static and a shared build may be installed into one prefix, one after the other: what differs
 # has the flavour in its name.
+#
+# Components: runtime (shared libraries), development, controller, injector, cni, command and
+# materials. cmake/osm_deb.cmake makes packages of them.
 include(CMakePackageConfigHelpers)
 include(CheckCXXSourceCompiles)
 set(flavour static)
@@ -13,35 +16,42 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/osm)
 set(staging ${PROJECT_BINARY_DIR}/package)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/osm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.hpp")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/deploy/kubernetes/crds
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/osm FILES_MATCHING PATTERN "*.yaml")
+  COMPONENT development FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/charts/osm/crds DESTINATION ${CMAKE_INSTALL_DATADIR}/osm
+  COMPONENT command FILES_MATCHING PATTERN "*.yaml")
+# For authors of providers in other languages.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/libosm/plugins/remote/proto DESTINATION ${CMAKE_INSTALL_DATADIR}/osm
+  COMPONENT development FILES_MATCHING PATTERN "*.proto")
 foreach(target IN LISTS osm_products)
   get_target_property(name ${target} EXPORT_NAME)
-  install(TARGETS ${target} EXPORT osm-${name})
+  install(TARGETS ${target} EXPORT osm-${name}
+    LIBRARY COMPONENT runtime NAMELINK_COMPONENT development ARCHIVE COMPONENT development)
   install(EXPORT osm-${name} NAMESPACE osm:: FILE osm-${name}-${flavour}.cmake
-    DESTINATION ${package_dir})
+    DESTINATION ${package_dir} COMPONENT development)
 endforeach()
 if(OSM_BUILD_DAEMONS)
-  install(TARGETS osm-controller osm-injector osm)
+  foreach(program controller injector cni)
+    install(TARGETS osm-${program} COMPONENT ${program})
+  endforeach()
+  install(TARGETS osm COMPONENT command)
   # Static programs search no folder: an entry would leave room for others, which are empty, and an
   # empty one is the current directory.
-  if(OSM_SHARED)
+  if(OSM_SHARED AND NOT OSM_DEB)  # whose libraries are where the loader looks
     set_target_properties(osm-controller osm-injector osm PROPERTIES
       INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   endif()
 endif()
 
 if(NOT OSM_ENVOY_API_TARGET)
-  set(files ${osm_envoy_api_file})
+  set(file ${OSM_XDS_BUILD_DIR}/${osm_envoy_api_file})
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   if(OSM_SHARED)
-    list(APPEND files ${osm_envoy_api_file}.${OSM_ABI_VERSION} ${osm_envoy_api_file}.${PROJECT_VERSION})
+    install(FILES ${file}.${OSM_ABI_VERSION} ${file}.${PROJECT_VERSION}
+      DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
   endif()
-  list(TRANSFORM files PREPEND ${OSM_XDS_BUILD_DIR}/)
-  install(FILES ${files} DESTINATION ${CMAKE_INSTALL_LIBDIR})
   set(OSM_ENVOY_API_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}/osm-envoy-api)
   install(DIRECTORY ${OSM_XDS_BUILD_DIR}/gen/ DESTINATION ${OSM_ENVOY_API_INCLUDEDIR}
-    FILES_MATCHING PATTERN "*.pb.h")
+    COMPONENT development FILES_MATCHING PATTERN "*.pb.h")
 endif()
 
 # The CMake package.
@@ -55,17 +65,13 @@ set(OSM_USES_CXX11_ABI 0)
 if(OSM_CXX11_ABI)
   set(OSM_USES_CXX11_ABI 1)
 endif()
-set(OSM_BOOST_VERSION "")  # a host's own Boost need not say
-if(Boost_VERSION)
-  set(OSM_BOOST_VERSION "${Boost_VERSION} EXACT")
-endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/osm-config.cmake.in
   ${staging}/osm-config.cmake INSTALL_DESTINATION ${package_dir}
   PATH_VARS CMAKE_INSTALL_LIBDIR OSM_ENVOY_API_INCLUDEDIR)
 # While the major version is 0, a minor version may break what was (docs/versioning.md).
 write_basic_package_version_file(${staging}/osm-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${staging}/osm-config.cmake ${staging}/osm-config-version.cmake
-  DESTINATION ${package_dir})
+  DESTINATION ${package_dir} COMPONENT development)
 
 # pkg-config. What a shared library needs by itself is private: --static asks for it.
 function(osm_pkg_config name)
@@ -73,11 +79,16 @@ function(osm_pkg_config name)
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
     BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE PC_UP)
   list(JOIN PC_REQUIRES ", " PC_REQUIRES)
+  if(OSM_DEB)  # has no static library, and pkg-config wants to see even what is private
+    set(PC_PRIVATE "")
+    set(PC_LIBS_PRIVATE "")
+  endif()
   list(JOIN PC_PRIVATE ", " PC_PRIVATE)
   list(JOIN PC_LIBS_PRIVATE " " PC_LIBS_PRIVATE)
   set(PC_NAME ${name})
   configure_file(${PROJECT_SOURCE_DIR}/cmake/osm.pc.in ${staging}/${name}.pc @ONLY)
-  install(FILES ${staging}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${staging}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT development)
 endfunction()
 
 set(envoy_api_module "")
@@ -94,6 +105,10 @@ osm_pkg_config(osm-net LIBRARY osm_net INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   REQUIRES osm PRIVATE libssl fmt LIBS_PRIVATE -pthread)
 osm_pkg_config(osm-vm LIBRARY osm_vm INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's endpoints provider for plain machines" REQUIRES osm PRIVATE fmt)
+osm_pkg_config(osm-dns LIBRARY osm_dns INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's endpoints provider for machines behind DNS names" REQUIRES osm PRIVATE libcares)
+osm_pkg_config(osm-azure LIBRARY osm_azure INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's endpoints provider for machines of Azure" REQUIRES osm-net PRIVATE yaml-cpp libcrypto)
 osm_pkg_config(osm-kubernetes LIBRARY osm_kubernetes INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm on Kubernetes: the API server's objects, pods as endpoints"
   REQUIRES osm-net PRIVATE yaml-cpp fmt libcrypto)
@@ -103,6 +118,9 @@ osm_pkg_config(osm-vault LIBRARY osm_vault INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR
   DESCRIPTION "libosm's certificates from Vault" REQUIRES osm-net PRIVATE libcrypto)
 osm_pkg_config(osm-cert-manager LIBRARY osm_cert_manager INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "cert-manager as libosm's certificate authority" REQUIRES osm-kubernetes PRIVATE libcrypto)
+osm_pkg_config(osm-remote LIBRARY osm_remote INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's endpoints providers in processes of their own, over gRPC"
+  REQUIRES osm-net PRIVATE grpc++ protobuf yaml-cpp fmt libcrypto)
 osm_pkg_config(osm-admin LIBRARY osm_admin INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's admin API, which the osm command asks" REQUIRES osm-net)
 osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}

@@ -9,6 +9,7 @@ endmacro()
 osm_find_package(OpenSSL::SSL OpenSSL 3)
 osm_find_package(fmt::fmt fmt 9)
 osm_find_package(gRPC::grpc++ gRPC 1.51)  # brings re2::re2, which spec checks regular expressions with
+osm_find_package(c-ares::cares c-ares 1.18)
 osm_find_package(protobuf::libprotobuf Protobuf 3.21)
 osm_find_package(yaml-cpp yaml-cpp 0.7)
 osm_find_package(Threads::Threads Threads)

@@ -33,7 +33,7 @@ function(osm_product name)
   target_link_libraries(${target} PUBLIC ${PRODUCT_LINK} PRIVATE ${PRODUCT_PRIVATE})
   set_target_properties(${target} PROPERTIES
     LINKER_LANGUAGE CXX OUTPUT_NAME ${file} EXPORT_NAME ${name}
-    VERSION ${PROJECT_VERSION} SOVERSION ${OSM_ABI_VERSION} INSTALL_RPATH "$ORIGIN")
+    VERSION ${PROJECT_VERSION} SOVERSION ${OSM_ABI_VERSION} INSTALL_RPATH "$<$<NOT:$<BOOL:${OSM_DEB}>>:$ORIGIN>")
   if(OSM_SHARED)
     set(exports ${PROJECT_SOURCE_DIR}/cmake/libosm.map)
     target_link_options(${target} PRIVATE -Wl,--version-script=${exports}
@@ -59,13 +59,17 @@ osm_product(osm
   HIDDEN osm_boost_json
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf re2::re2 yaml-cpp fmt::fmt
           OpenSSL::Crypto Threads::Threads)
-osm_product(net ROOMS net HIDDEN osm_boost_asio ${json_of_vm} LINK osm::osm Boost::headers Threads::Threads
+osm_product(net ROOMS net HIDDEN osm_boost_asio ${json_of_vm} LINK osm::osm Threads::Threads
   PRIVATE OpenSSL::SSL fmt::fmt)
 osm_product(vm ROOMS vm HIDDEN ${json_of_vm} LINK osm::osm PRIVATE fmt::fmt)
+osm_product(dns ROOMS dns LINK osm::osm PRIVATE c-ares::cares)
+osm_product(azure ROOMS azure HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp OpenSSL::Crypto)
 osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp re2::re2 fmt::fmt OpenSSL::Crypto)
 osm_product(etcd ROOMS etcd HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(vault ROOMS vault HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(cert_manager ROOMS cert_manager HIDDEN ${json_of_vm} LINK osm::kubernetes PRIVATE OpenSSL::Crypto)
+osm_product(remote ROOMS remote LINK osm::net
+  PRIVATE gRPC::grpc++ protobuf::libprotobuf yaml-cpp fmt::fmt OpenSSL::Crypto)
 osm_product(admin ROOMS admin HIDDEN ${json_of_vm} LINK osm::net)
 osm_product(testing ROOMS testing HIDDEN ${json_of_vm} LINK osm::osm Threads::Threads
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf fmt::fmt)

@@ -14,6 +14,7 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/runtime/threads.hpp"
+#include "startup.hpp"
 
 namespace osm::daemon {
 namespace {
@@ -171,6 +172,7 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
       .vault_namespace = described.vault_namespace,
       .mount = described.mount,
       .role = described.role,
+      .start_timeout = std::chrono::milliseconds(0),  // the caller tries again
       .io = with.runtime.asio(),
       .runtime = with_executors(with.runtime, with.runtime.executor, ca->threads.executor())};
   if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
@@ -252,6 +254,16 @@ Result<IssuerPtr> make_root(const LoadCaOptions& with, const MeshRootCertificate
           open_store_of_root(with, described.name, std::get<TresorProvider>(described.provider)));
   OSM_TRY(certificate::KnownCa known, known_ca(with.record, described.name));
   return use_store({*store, described.trust_domain, with.runtime.clock, std::move(known)});
+}
+
+std::optional<Problem> problem_of(const certificate::Issuer& issuer) {
+  const Status signs = issuer.health();
+  if (signs.ok()) return std::nullopt;
+  return Problem{.code = signs.error().code,
+                 .object = {},
+                 .path = kAuthority,
+                 .field = {},
+                 .cause = signs.error().message};
 }
 
 }  // namespace osm::daemon

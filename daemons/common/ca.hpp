@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "mesh_options.hpp"
@@ -9,6 +10,7 @@
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/kubernetes/cluster.hpp"
+#include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
@@ -35,5 +37,8 @@ Result<std::shared_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with);
 // own. Failure, thread, blocking: as above.
 Result<std::shared_ptr<certificate::Issuer>> make_root(const LoadCaOptions& with,
                                                        const MeshRootCertificate& described);
+
+// The problem of a CA that does not sign: Issuer::health(). Thread: any. Blocking: no.
+std::optional<Problem> problem_of(const certificate::Issuer& issuer);
 
 }  // namespace osm::daemon

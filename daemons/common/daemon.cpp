@@ -2,40 +2,98 @@
 
 #include <algorithm>
 #include <iostream>
+#include <shared_mutex>
 #include <thread>
 
 #include "daemons/version.hpp"
-#include "http_side.hpp"
 #include "process.hpp"
 
 namespace osm::daemon {
 namespace {
 
 constexpr std::chrono::seconds kShutdownDeadline{5};
+constexpr std::chrono::milliseconds kHttpDeadline{600};
+
+// The source of health and metrics: first the start, then the daemon.
+class Monitored {
+ public:
+  explicit Monitored(const Startup& startup) : startup_(startup) {}
+
+  // Null: the daemon is about to be destroyed.
+  void set(const Daemon* daemon) {
+    const std::unique_lock lock(mutex_);
+    daemon_ = daemon;
+  }
+
+  Result<std::unique_ptr<net::HttpServer>> serve(const net::Address& address, OwnRuntime& runtime) {
+    return start_http_side({.address = address,
+                            .runtime = runtime,
+                            .missing =
+                                [this] {
+                                  const std::shared_lock lock(mutex_);
+                                  return daemon_ ? daemon_->missing() : startup_.missing();
+                                },
+                            .problems =
+                                [this] {
+                                  const std::shared_lock lock(mutex_);
+                                  return daemon_ ? daemon_->problems() : startup_.problems();
+                                },
+                            .mesh =
+                                [this] {
+                                  const std::shared_lock lock(mutex_);
+                                  return daemon_ ? daemon_->mesh() : std::nullopt;
+                                }});
+  }
+
+ private:
+  const Startup& startup_;
+  std::shared_mutex mutex_;
+  const Daemon* daemon_ = nullptr;  // guarded by mutex_
+};
+
+int fail(const std::string& name, const Error& error) {
+  std::cerr << name << ": " << error.message << '\n';
+  return 1;
+}
 
 }  // namespace
 
-int run(const std::string& name, LogLevel least, const Start& start) {
-  const sigset_t awaited = block_signals();
+int run(const RunOptions& options, const Start& start) {
+  const std::string& name = options.name;
+  EndSignal signal;
   // Issuing, administration and credential plugins may wait: on threads of their own.
   OwnRuntime runtime({.threads = std::max(2U, std::thread::hardware_concurrency()),
                       .blocking_threads = 4,
-                      .least = least});
+                      .least = options.least});
   describe_metrics(runtime.registry());
   runtime.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
-  auto daemon = start(runtime);
-  if (!daemon.ok()) {
-    std::cerr << name << ": " << daemon.error().message << '\n';
-    return 1;
+  const std::chrono::duration<double> started = runtime.clock.wall_now().time_since_epoch();
+  runtime.metrics.set("process_start_time_seconds", {}, started.count());
+  Startup startup(runtime, signal);
+  Monitored monitored(startup);
+  auto http = monitored.serve(options.http_address, runtime);
+  if (!http.ok()) return fail(name, http.error());
+  startup.set_http_address((*http)->address());
+  // Nothing is served yet that an end at once would break, and an attempt may take long.
+  signal.exit_soon([&] { runtime.log.info(name + " stopped while it started"); });
+  auto daemon = start(runtime, startup);
+  signal.exit_soon(nullptr);
+  if (!daemon.ok() && signal.wait_for({})) {
+    runtime.log.info(name + " stopped while it started");
+    return 0;
   }
+  if (!daemon.ok()) return fail(name, daemon.error());
+  monitored.set(daemon->get());
   if (runtime.log.enabled(LogLevel::kInfo)) {
     std::vector<LogField> facts{{"version", kVersion}, {"commit", kCommit}};
     for (auto& [key, value] : (*daemon)->facts()) facts.push_back({key, std::move(value)});
+    facts.push_back({"http_address", (*http)->address().str()});
     runtime.log.write(LogLevel::kInfo, name + " started", facts);
   }
-  const char* signal = wait_for_signal(awaited);
-  runtime.log.info("shutting down; another signal ends it at once", {{"signal", signal}});
+  runtime.log.info("shutting down; another signal ends it at once", {{"signal", signal.wait()}});
   (*daemon)->shutdown(kShutdownDeadline);
+  report(runtime.log, (*http)->stop(kHttpDeadline));
+  monitored.set(nullptr);
   *daemon = nullptr;
   runtime.log.info(name + " stopped");
   return 0;

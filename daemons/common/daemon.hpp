@@ -4,14 +4,19 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "http_side.hpp"
 #include "osm/executor.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/net/address.hpp"
+#include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
+#include "startup.hpp"
 
 namespace osm::daemon {
 
@@ -22,16 +27,27 @@ class Daemon {
   // The addresses with their real ports, and others that the log tells when it has started.
   virtual std::vector<std::pair<const char*, std::string>> facts() const = 0;
 
+  // Read for health and metrics until it is destroyed. Thread: any. Blocking: no.
+  virtual std::vector<std::string> missing() const = 0;  // reasons not to be ready, in words
+  virtual std::vector<Problem> problems() const = 0;
+  virtual std::optional<MeshVersion> mesh() const { return std::nullopt; }  // none: it has no mesh
+
   // Answers what was asked, and ends within `deadline`; then destroy it.
   virtual void shutdown(std::chrono::milliseconds deadline) = 0;
 };
 
 // Failure: the fault and the remedy, which run() prints.
-using Start = std::function<Result<std::unique_ptr<Daemon>>(OwnRuntime& runtime)>;
+using Start = std::function<Result<std::unique_ptr<Daemon>>(OwnRuntime&, Startup&)>;
 
-// Starts a daemon called `name` and serves until SIGTERM or SIGINT. Result: the exit code.
+struct RunOptions {
+  std::string name;
+  LogLevel least = LogLevel::kInfo;
+  net::Address http_address;
+};
+
+// Serves health, then starts a daemon and serves until SIGTERM or SIGINT. Result: the exit code.
 // Thread: the main one, before any other is started.
-int run(const std::string& name, LogLevel least, const Start& start);
+int run(const RunOptions& options, const Start& start);
 
 // Logs what MeshConfig wants to see, else from `otherwise` on. Lifetime: both outlive the handle.
 Subscription follow_log_level(MeshSpec& spec, OwnRuntime& runtime, LogLevel otherwise);

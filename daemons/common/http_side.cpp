@@ -6,12 +6,22 @@
 
 #include "daemons/version.hpp"
 #include "osm/net/router.hpp"
+#include "process.hpp"
+#include "startup.hpp"
 
 namespace osm::daemon {
 namespace {
 
-net::Response ready(const std::vector<std::string>& missing) {
-  if (missing.empty()) return net::text_response("Service is ready\n");
+// A CA that does not sign is told and does not count: every replica has the same CA, and what they
+// serve is needed all the more.
+net::Response ready(const HttpSideOptions& options) {
+  const std::vector<std::string> missing = options.missing();
+  if (missing.empty()) {
+    std::string text = "Service is ready\n";
+    for (const Problem& problem : options.problems())
+      if (problem.path == kAuthority) text += "- in spite of " + problem.text() + '\n';
+    return net::text_response(std::move(text));
+  }
   std::string text = "Service is not ready. Waiting for:\n";
   for (const std::string& item : missing) text += "- " + item + '\n';
   return net::text_response(std::move(text), 503);
@@ -47,23 +57,35 @@ std::string expose_mesh(const MeshVersion& mesh) {
   return samples.expose();
 }
 
+// The names that each Prometheus client library gives to these.
+std::string expose_process() {
+  const ProcessUse use = process_use();
+  net::PrometheusRegistry samples;
+  describe_metrics(samples);
+  samples.add("process_cpu_seconds_total", {}, use.cpu_seconds);
+  samples.set("process_resident_memory_bytes", {}, use.resident_bytes);
+  samples.set("process_open_fds", {}, use.open_descriptors);
+  samples.set("process_max_fds", {}, use.max_descriptors);
+  return samples.expose();
+}
+
 net::Response exposition(const HttpSideOptions& options) {
+  const auto mesh = options.mesh();
   return {200,
           std::string(net::PrometheusRegistry::kContentType),
-          options.runtime.registry().expose() + expose_problems(options.problems()) +
-              (options.mesh ? expose_mesh(options.mesh()) : ""),
+          options.runtime.registry().expose() + expose_process() +
+              expose_problems(options.problems()) + (mesh ? expose_mesh(*mesh) : ""),
           {}};
 }
 
 net::Response version(const HttpSideOptions& options) {
   boost::json::object said{{"version", kVersion}, {"commit", kCommit}, {"envoy_api", kEnvoyApi}};
-  if (options.mesh) {
-    const MeshVersion mesh = options.mesh();
-    said["replica"] = mesh.replica;
-    said["generation"] = mesh.generation;
-    said["mesh_hash"] = mesh.hash;
-    said["stale"] = mesh.stale;
-    said["admits"] = mesh.admits;
+  if (const auto mesh = options.mesh()) {
+    said["replica"] = mesh->replica;
+    said["generation"] = mesh->generation;
+    said["mesh_hash"] = mesh->hash;
+    said["stale"] = mesh->stale;
+    said["admits"] = mesh->admits;
   }
   return net::json_response(boost::json::serialize(said) + '\n');
 }
@@ -88,7 +110,7 @@ Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& 
   router
       .get("/health/alive",
            [](const net::Request&) { return net::text_response("Service is alive\n"); })
-      .get("/health/ready", [options](const net::Request&) { return ready(options.missing()); })
+      .get("/health/ready", [options](const net::Request&) { return ready(options); })
       .get("/metrics", [options](const net::Request&) { return exposition(options); })
       .get("/version", [options](const net::Request&) { return version(options); });
   return net::HttpServer::start(
@@ -103,6 +125,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
   static constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
       {"osm_ads_connection_bounds_met_total",
        "Times that connections to the ADS port met a bound, by bound"},
+      {"osm_ca_signs", "1 while the CA signs, as far as it was asked"},
       {"osm_cert_expiry_seconds", "Seconds until a held certificate ends, the least of its kind"},
       {"osm_cert_issue_failed_count", "Certificates that could not be issued"},
       {"osm_cert_issued_count", "Certificates issued"},
@@ -126,15 +149,18 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_problems", "Problems with objects and roots, by code and severity"},
       {"osm_provider_staleness_seconds",
        "Seconds for which what a provider says may have been out of date"},
-      {"osm_propagation_seconds", "Seconds from a change until the last proxy acknowledged it"},
+      {"osm_propagation_seconds", "Seconds from a change until a proxy has acknowledged it"},
       {"osm_proxies_behind", "Proxies that have owed an answer for more than 10 seconds"},
       {"osm_proxy_connect_count", "Proxies connected now"},
       {"osm_proxy_flapping_total", "Proxy certificates used from two addresses in turn"},
+      {"osm_proxy_max_connections_rejected",
+       "Streams refused because the replica serves maxDataPlaneConnections proxies already"},
       {"osm_proxy_reconnect_count", "Proxies that connected again"},
       {"osm_proxy_response_send_success_count", "Responses sent to proxies, by xDS type"},
       {"osm_proxy_xds_request_count", "Requests of proxies, by xDS type"},
       {"osm_push_stage_seconds", "Seconds a push spends in each stage"},
       {"osm_root_not_after_seconds", "End of a trusted root, in seconds since 1970, by root"},
+      {"osm_queue_length", "Entries that wait in a queue, by queue"},
       {"osm_resources_encoded_total", "Resources translated and serialized, by xDS type"},
       {"osm_replica_staleness_seconds",
        "Seconds since this replica last proved that it reaches the API server"},
@@ -144,9 +170,15 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_spec_file_parses_total", "Files of the mesh directory parsed"},
       {"osm_spec_file_reads_total", "Files of the mesh directory read"},
       {"osm_spec_files", "Files in the mesh directory"},
+      {"osm_streams_ended_total", "Streams of served proxies that ended, by code"},
       {"osm_streams_refused_total", "Streams refused, by code"},
       {"osm_streams_stalled_total", "Streams cut because the proxy did not read"},
-      {"osm_streams_superseded_total", "Streams ended by a newer one of the same proxy"},
+      {"osm_unfinished_write_bytes", "Bytes of responses that are being written to proxies"},
+      {"osm_azure_requests_total", "Requests to Azure, by operation and answer"},
+      {"osm_azure_services_recomputed_total",
+       "Services whose Azure resources were worked out anew"},
+      {"osm_dns_lookups_total", "DNS names asked for, by result"},
+      {"osm_dns_services_recomputed_total", "Services whose DNS resources were worked out anew"},
       {"osm_vm_decoded_total", "VirtualMachines decoded"},
       {"osm_vm_services_recomputed_total", "Services whose machines were worked out anew"},
       {"osm_vault_healthy", "1 while Vault answers and takes the token"},
@@ -154,6 +186,12 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_vault_requests_total", "Requests to Vault, by operation and answer"},
       {"osm_vault_token_expiry_seconds", "Seconds until Vault's token ends, unless it is renewed"},
       {"osm_version_info", "1, labelled with what was built"},
+      {"osm_webhook_handshakes_total", "TLS handshakes that callers of the webhook began"},
+      {"process_cpu_seconds_total", "Seconds of CPU that the process used"},
+      {"process_max_fds", "Limit of open file descriptors"},
+      {"process_open_fds", "Open file descriptors"},
+      {"process_resident_memory_bytes", "Resident memory in bytes"},
+      {"process_start_time_seconds", "Start of the process, in seconds since 1970"},
   };
   for (const auto& [name, help] : kHelp) metrics.describe(name, help);
 }

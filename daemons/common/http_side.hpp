@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,8 @@ struct HttpSideOptions {
   OwnRuntime& runtime;  // outlives the server
   // Reasons not to be ready, in words; empty: ready. Thread: any.
   std::function<std::vector<std::string>()> missing;
-  std::function<std::vector<Problem>()> problems;  // each becomes a sample. Thread: any.
-  std::function<MeshVersion()> mesh{};             // null: a daemon without a mesh. Thread: any.
+  std::function<std::vector<Problem>()> problems;    // each becomes a sample. Thread: any.
+  std::function<std::optional<MeshVersion>()> mesh;  // none: there is none (yet). Thread: any.
 };
 
 // Its handlers wait for nothing and run on the mesh's threads, so health also tells that those are

@@ -17,7 +17,7 @@ std::string check_tcp_address(const std::string& text) {
 }
 
 void add_etcd_options(CLI::App& app, CaOptions& options) {
-  const auto group = app.add_option_group("The CA in etcd (--ca-store etcd)");
+  const auto group = app.add_option_group("etcd (--mesh-etcd, --ca-store etcd)");
   group
       ->add_option("--etcd-endpoints", options.etcd_endpoints,
                    "https://HOST:2379 of each member, separated by commas; tried in turn")
@@ -31,8 +31,10 @@ void add_etcd_options(CLI::App& app, CaOptions& options) {
   group->add_option("--etcd-cert-file", options.etcd_cert_file,
                     "PEM file: client certificate for etcd");
   group->add_option("--etcd-key-file", options.etcd_key_file, "PEM file: its private key");
-  group->add_option("--etcd-user", options.etcd_user,
-                    "User of etcd, with read and write access to --etcd-key and the keys below it");
+  group->add_option(
+      "--etcd-user", options.etcd_user,
+      "User of etcd, with read and write access to --etcd-key, --mesh-etcd and the keys "
+      "below both");
   group->add_option("--etcd-password-file", options.etcd_password_file,
                     "File with that user's password");
 }
@@ -138,6 +140,10 @@ void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& na
          "SPIFFE trust domain of every identity")
       ->check(names(is_dns_subdomain, "a trust domain (such as cluster.local)"))
       ->default_str(options.trust_domain.str());
+  app.add_option("--cluster-domain", options.cluster_domain,
+                 "Domain of the cluster's DNS: Services are called by "
+                 "NAME.NAMESPACE.svc.<domain>, and sidecars of pods find the controller by it")
+      ->check(names(is_dns_subdomain, "a DNS name (such as cluster.local)"));
 }
 
 void add_shutdown_delay(CLI::App& app, MeshOptions& options, const std::string& note) {

@@ -49,6 +49,7 @@ struct MeshOptions {
   std::string osm_namespace = "osm-system";
   std::string mesh_name = "osm";
   TrustDomain trust_domain{"cluster.local"};
+  std::string cluster_domain = "cluster.local";
   bool beside_osm_v1 = false;
   LogLevel log_level = LogLevel::kInfo;
   // The webhooks still answer for so long after SIGTERM. Nothing without webhooks.
@@ -62,7 +63,7 @@ struct MeshOptions {
 void add_address(CLI::App& app, const std::string& flag, net::Address& address,
                  const std::string& preset, const std::string& text);
 void add_http_address(CLI::App& app, MeshOptions& options);
-// The CA, the namespace, the mesh's name and its trust domain.
+// The CA, the namespace, the mesh's name, its trust domain and the domain of the cluster's DNS.
 void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& namespace_text);
 // The time that webhooks go on after SIGTERM.
 void add_shutdown_delay(CLI::App& app, MeshOptions& options, const std::string& note = "");

@@ -1,12 +1,44 @@
 #include "process.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace osm::daemon {
+namespace {
+
+// From a signal until a daemon that is starting has ended.
+constexpr std::chrono::seconds kTimeToEnd{1};
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  double size = 0, resident = 0;  // in pages
+  statm >> size >> resident;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+double open_descriptors(double limit) {
+  std::error_code failed;
+  const std::filesystem::directory_iterator found("/proc/self/fd", failed);
+  if (failed == std::errc::too_many_files_open) return limit;
+  if (failed) return 0;
+  return static_cast<double>(std::distance(begin(found), end(found)) - 1);  // not the directory's
+}
+
+}  // namespace
 
 std::map<std::string, std::string> environment() {
   std::map<std::string, std::string> variables;
@@ -19,10 +51,24 @@ std::map<std::string, std::string> environment() {
   return variables;
 }
 
-std::string replica_name(Rng& rng) {
+std::string host_name() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return fmt::format("{}-{:016x}", host.data(), rng.next());
+  return host.data();
+}
+
+std::string replica_name(Rng& rng) { return fmt::format("{}-{:016x}", host_name(), rng.next()); }
+
+ProcessUse process_use() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  rlimit descriptors{};
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  const auto limit = static_cast<double>(descriptors.rlim_cur);
+  return {.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime),
+          .resident_bytes = resident_bytes(),
+          .open_descriptors = open_descriptors(limit),
+          .max_descriptors = limit};
 }
 
 sigset_t block_signals() {
@@ -35,12 +81,54 @@ sigset_t block_signals() {
   return awaited;
 }
 
-const char* wait_for_signal(const sigset_t& awaited) {
+EndSignal::EndSignal() {
+  const sigset_t awaited = block_signals();
+  listener_ = std::thread([this, awaited] { listen(awaited); });
+}
+
+EndSignal::~EndSignal() {
+  std::unique_lock lock(mutex_);
+  over_ = true;
+  const bool listens = number_ == 0;
+  lock.unlock();
+  changed_.notify_all();
+  if (listens) ::pthread_kill(listener_.native_handle(), SIGTERM);  // ends its wait
+  listener_.join();
+}
+
+void EndSignal::listen(const sigset_t& awaited) {
   int number = 0;
   while (::sigwait(&awaited, &number) != 0) {
   }
+  std::unique_lock lock(mutex_);
+  if (over_) return;
+  number_ = number;
+  changed_.notify_all();
+  // A thread has to take the next signal, which ends the process.
   ::pthread_sigmask(SIG_UNBLOCK, &awaited, nullptr);
-  return number == SIGINT ? "SIGINT" : "SIGTERM";
+  const auto may_take_time = [this] { return over_ || !before_; };
+  if (!changed_.wait_for(lock, kTimeToEnd, may_take_time)) {
+    before_();
+    std::_Exit(0);
+  }
+  changed_.wait(lock, [this] { return over_; });
+}
+
+const char* EndSignal::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return number_ != 0; });
+  return number_ == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+bool EndSignal::wait_for(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return number_ != 0; });
+}
+
+void EndSignal::exit_soon(std::function<void()> before) {
+  const std::lock_guard lock(mutex_);
+  before_ = std::move(before);
+  changed_.notify_all();
 }
 
 }  // namespace osm::daemon

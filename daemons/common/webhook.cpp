@@ -1,5 +1,6 @@
 #include "webhook.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "osm/net/router.hpp"
@@ -10,11 +11,20 @@ namespace {
 // An object of 3 MB at most, old and new, and what is around them.
 constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
 
+// The API server leaves an idle connection after 90 s and repeats no review that was lost: it has
+// to be the one who leaves. Go opens connections in reserve, too, so this holds before the first
+// review.
+constexpr std::chrono::seconds kIdle{120};
+// Spreads reviews over the replicas, and soon shows a renewed certificate.
+constexpr std::chrono::seconds kMaxAge{10};
+constexpr const char* kHandshakes = "osm_webhook_handshakes_total";
+
 }  // namespace
 
 Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& options) {
   net::Router router;
-  router.post(options.path, [review = options.review](const net::Request& request) {
+  router.post(options.path, [review = options.review,
+                             keep_alive = options.keep_alive](const net::Request& request) {
     if (!net::has_media_type(request.content_type, "application/json")) {
       net::Response refused = net::error_response(
           {ErrorCode::kInvalidArgument,
@@ -23,14 +33,25 @@ Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& opt
       return refused;
     }
     AdmissionAnswer answer = review(request);
-    return net::json_response(std::move(answer.body), answer.status);
+    net::Response response = net::json_response(std::move(answer.body), answer.status);
+    if (keep_alive && !keep_alive()) response.headers.emplace_back("Connection", "close");
+    return response;
   });
-  return net::HttpServer::start({.listen = options.address,
-                                 .max_body_bytes = kMaxReviewBytes,
-                                 .keep_alive = false,
-                                 .tls = [&kept = options.certificate] { return kept.load(); },
-                                 .client_ca_pem = options.client_ca_pem},
-                                options.runtime.asio(), options.handlers, std::move(router),
+  net::HttpServerOptions http{.listen = options.address,
+                              .max_body_bytes = kMaxReviewBytes,
+                              .keep_alive = false,
+                              .client_ca_pem = options.client_ca_pem};
+  http.tls = [&kept = options.certificate, &metrics = options.runtime.metrics] {
+    metrics.add(kHandshakes, {}, 1);
+    return kept.load();
+  };
+  options.runtime.metrics.add(kHandshakes, {}, 0);
+  if (options.keep_alive) {
+    http.keep_alive = true;
+    http.first_timeout = http.idle_timeout = kIdle;
+    http.max_age = kMaxAge;
+  }
+  return net::HttpServer::start(http, options.runtime.asio(), options.handlers, std::move(router),
                                 options.runtime.log);
 }
 

@@ -20,6 +20,8 @@ struct WebhookOptions {
   std::string client_ca_pem{};                      // as in HttpServerOptions
   OwnRuntime& runtime;
   Executor& handlers;  // `review` runs there
+  // A connection serves more than one review while this is true; null: never. Thread: any.
+  std::function<bool()> keep_alive{};
 };
 
 // The server has `review` answer requests of type application/json, and refuses others with 415: no

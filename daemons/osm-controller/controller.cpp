@@ -1,23 +1,22 @@
 // The wiring of osm-controller: which rooms there are and what each is given. Constructed top to
 // bottom, destroyed bottom to top.
 #include <absl/synchronization/mutex.h>
-#include <grpc/support/log.h>
 
 #include <atomic>
-#include <map>
-#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "audit_log.hpp"
-#include "base/log_limit.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
 #include "freshness_watch.hpp"
-#include "http_side.hpp"
+#include "grpc_log.hpp"
+#include "join_server.hpp"
 #include "mesh_source.hpp"
 #include "options.hpp"
+#include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
@@ -25,49 +24,17 @@
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/threads.hpp"
 #include "reconciler.hpp"
+#include "startup.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {
 namespace {
 
-// gRPC's own lines (failed handshakes, mostly) as lines of the daemon's log, not beside it. gRPC's
-// log function is one per process: so is this. Outlives everything that uses gRPC.
-class GrpcLog {
- public:
-  GrpcLog(LogSink& log, const Clock& clock) : log_(log), clock_(clock) {
-    present = this;
-    gpr_set_log_function([](gpr_log_func_args* line) {
-      if (GrpcLog* const self = present) self->write(*line);
-    });
-  }
-  ~GrpcLog() {
-    gpr_set_log_function(nullptr);
-    present = nullptr;
-  }
-  GrpcLog(const GrpcLog&) = delete;
+// Streams end within three quarters of it (ControlPlane::shutdown). With --shutdown-delay and the
+// rest of the end it fits into the chart's terminationGracePeriodSeconds.
+constexpr std::chrono::seconds kEndOfStreams{16};
 
- private:
-  // Most errors of gRPC are failed handshakes of foreign clients: they are warnings here, and
-  // bounded, since anybody can cause them.
-  void write(const gpr_log_func_args& line) {
-    if (line.severity != GPR_LOG_SEVERITY_ERROR)
-      return log_.debug("gRPC", {{"detail", line.message}});
-    std::unique_lock lock(mutex_);
-    // Each statement of gRPC has a limit of its own, so that frequent lines hide no rare ones.
-    const auto [limit, fresh] = limits_.try_emplace({line.file, line.line}, clock_);
-    const auto left_out = limit->second.admit();
-    lock.unlock();
-    if (left_out)
-      log_.warning("gRPC", {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
-  }
-
-  static inline std::atomic<GrpcLog*> present{nullptr};
-
-  LogSink& log_;
-  const Clock& clock_;
-  std::mutex mutex_;
-  std::map<std::pair<std::string, int>, LogLimit> limits_;  // guarded by mutex_
-};
+constexpr std::uint64_t kMaxAdminBody = 8 * 1024 * 1024;  // objects of one `osm apply`
 
 class Controller final : public daemon::Daemon {
  public:
@@ -80,36 +47,62 @@ class Controller final : public daemon::Daemon {
     if (mesh_) mesh_->stop_upkeep();
   }
 
-  Status start() {
+  Status start(daemon::Startup& startup) {
     for (const auto step : {&Controller::start_mesh, &Controller::start_certificates,
                             &Controller::start_control_plane, &Controller::start_servers})
-      OSM_TRY((this->*step)());
+      OSM_TRY((this->*step)(startup));
     return {};
   }
 
   std::vector<std::pair<const char*, std::string>> facts() const override {
-    return {{"mesh", options_.on_kubernetes() ? "kubernetes" : options_.mesh_dir},
+    return {{"mesh", options_.mesh()},
             {"state_dir", options_.state_dir},
             {"ads_address", control_plane_->ads_address()},
-            {"http_address", http_->address().str()},
             {"admin_address", admin_->address().str()}};
+  }
+
+  std::vector<std::string> missing() const override { return missing(control_plane_->status()); }
+
+  std::optional<daemon::MeshVersion> mesh() const override {
+    const ControlPlaneStatus status = control_plane_->status();
+    return daemon::MeshVersion{.replica = mesh_->replica(),
+                               .generation = status.generation,
+                               .hash = status.mesh_hash,
+                               .stale = freshness_->state().stale(),
+                               .admits = missing(status).empty() && !status.full};
+  }
+
+  // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
+  // makes the controller not ready: certificates that were signed before stay in use.
+  std::vector<Problem> problems() const override {
+    std::vector<Problem> problems = control_plane_->status().problems;
+    for (Problem& problem : mesh_->problems()) problems.push_back(std::move(problem));
+    if (auto silent = daemon::problem_of(*signer_))
+      problems.insert(problems.begin(), *std::move(silent));
+    if (audit_)
+      if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
+    return problems;
   }
 
   void shutdown(std::chrono::milliseconds deadline) override {
     const auto ask_others = std::chrono::steady_clock::now() + options_.shutdown_delay;
-    stopping_ = true;  // not ready, while streams end
+    stopping_ = true;  // not ready, while everything is served
     roots_->stop();
     mesh_->stop_upkeep();
-    daemon::report(runtime_.log, control_plane_->shutdown(deadline / 2));
+    // A proxy whose stream ended earlier could come back here.
+    if (options_.on_kubernetes()) std::this_thread::sleep_until(ask_others);
+    daemon::report(runtime_.log, control_plane_->shutdown(kEndOfStreams));
     daemon::report(runtime_.log, admin_->stop(deadline / 8));
-    mesh_->stop_webhook(ask_others, deadline / 4);
-    daemon::report(runtime_.log, http_->stop(deadline / 8));
+    daemon::report(runtime_.log, join_->stop(deadline / 8));
+    mesh_->stop_webhook(deadline / 4);
   }
 
  private:
-  Status start_mesh() {
+  Status start_mesh(daemon::Startup& startup) {
     OSM_TRY(mesh_, options_.on_kubernetes() ? make_kubernetes_source(options_, runtime_)
-                                            : make_directory_source(options_, runtime_));
+                   : !options_.mesh_etcd.empty()
+                       ? make_etcd_source(options_, runtime_, startup)
+                       : make_directory_source(options_, runtime_, startup));
     freshness_ =
         std::make_unique<FreshnessWatch>(FreshnessOptions{.board = mesh_->board(),
                                                           .replica = mesh_->replica(),
@@ -128,22 +121,22 @@ class Controller final : public daemon::Daemon {
             .directory = mesh_->cluster() ? "" : state_.file(directory)};
   }
 
-  Status start_certificates() {
-    OSM_TRY(auto own, daemon::load_ca(ca("ca")));
-    OSM_TRY(roots_, RootRotation::start({.runtime = daemon::with_executors(
-                                             runtime_, runtime_.executor, rotating_.executor()),
-                                         .spec = mesh_->spec(),
-                                         .record = mesh_->rotation_record(),
-                                         .board = mesh_->board(),
-                                         .own = std::move(own),
-                                         .make_issuer =
-                                             [this](const auto& root) {
-                                               return daemon::make_root(ca("roots/" + root.name),
-                                                                        root);
-                                             },
-                                         .trust_domain = options_.trust_domain,
-                                         .proxy_recall_interval = options_.proxy_recall_interval,
-                                         .max_wait = options_.rotation_max_wait}));
+  Status start_certificates(daemon::Startup& startup) {
+    OSM_TRY(auto own,
+            startup.wait_for(daemon::kAuthority, [this] { return daemon::load_ca(ca("ca")); }));
+    const RootRotationOptions rotation{
+        .runtime = daemon::with_executors(runtime_, runtime_.executor, rotating_.executor()),
+        .spec = mesh_->spec(),
+        .record = mesh_->rotation_record(),
+        .board = mesh_->board(),
+        .own = std::move(own),
+        .make_issuer =
+            [this](const auto& root) { return daemon::make_root(ca("roots/" + root.name), root); },
+        .trust_domain = options_.trust_domain,
+        .proxy_recall_interval = options_.proxy_recall_interval,
+        .max_wait = options_.rotation_max_wait};
+    OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
+                                     [&] { return RootRotation::start(rotation); }));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     if (!options_.audit_log.empty()) {
@@ -162,7 +155,13 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_control_plane() {
+  Status start_control_plane(daemon::Startup& startup) {
+    // The control plane shows this certificate, which the manager keeps.
+    OSM_TRY(startup.wait_for(daemon::kAuthority, [this] {
+      return certificate::KeptCertificate::issue(
+          *manager_, certificate::controller_subject(roots_->trust_domains().controller,
+                                                     options_.osm_namespace));
+    }));
     OSM_TRY(control_plane_,
             ControlPlane::start({.spec = mesh_->spec(),
                                  .providers = mesh_->providers(),
@@ -177,8 +176,10 @@ class Controller final : public daemon::Daemon {
                                  .max_transport_bytes = options_.ads_memory_mb << 20,
                                  .board = mesh_->board(),
                                  .replica = mesh_->replica(),
+                                 .rebalance = options_.rebalance,
+                                 .drained = &mesh_->drained(),
                                  .admits = [this] { return freshness_->state().admits(); }}));
-    OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_));
+    OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_, startup));
     roots_->follow({.manager = *manager_,
                     .leads = [this] { return mesh_->leads(); },
                     .kept_lag = [this] { return mesh_->kept_lag(); },
@@ -189,58 +190,36 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_servers() {
+  Status start_servers(daemon::Startup& startup) {
+    net::AdminApiOptions api{.runtime = runtime_,
+                             .control_plane = *control_plane_,
+                             .spec = mesh_->spec(),
+                             .certificates = *manager_,
+                             .store = &mesh_->store(),
+                             .workloads = &mesh_->machines(),
+                             .writer = mesh_->writer(),
+                             .validator = mesh_->validator(),
+                             .objects_in = options_.mesh(),
+                             .root_rotation = roots_.get(),
+                             .join_tokens = mesh_->join_tokens(),
+                             .drained = &mesh_->drained(),
+                             .problems = [this] { return problems(); },
+                             .version = kVersion,
+                             .commit = kCommit};
+    OSM_TRY(join_, startup.wait_for(daemon::kAuthority, [&] {
+      return JoinServer::start(options_, runtime_, *manager_, roots_->trust_domains().signing, api);
+    }));
+    const net::Handler admin_api = net::make_admin_api(api);
     OSM_TRY(admin_,
-            net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")}},
-                                   runtime_.asio(), runtime_.blocking,
-                                   net::make_admin_api({.runtime = runtime_,
-                                                        .control_plane = *control_plane_,
-                                                        .spec = mesh_->spec(),
-                                                        .certificates = *manager_,
-                                                        .store = &mesh_->store(),
-                                                        .workloads = &mesh_->machines(),
-                                                        .root_rotation = roots_.get(),
-                                                        .problems = [this] { return problems(); },
-                                                        .version = kVersion,
-                                                        .commit = kCommit}),
-                                   runtime_.log));
-    // The last, since who is told that all is ready may ask the others.
-    OSM_TRY(http_, daemon::start_http_side(
-                       {.address = options_.http_address,
-                        .runtime = runtime_,
-                        .missing = [this] { return missing(control_plane_->status()); },
-                        .problems = [this] { return problems(); },
-                        .mesh = [this] { return mesh_version(); }}));
+            net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")},
+                                    .max_body_bytes = kMaxAdminBody},
+                                   runtime_.asio(), runtime_.blocking, admin_api, runtime_.log));
+    OSM_TRY(mesh_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
-      reached.port = http_->address().port;
+      reached.port = startup.http_address().port;
       freshness_->announce(reached);
     }
     return {};
-  }
-
-  daemon::MeshVersion mesh_version() const {
-    const ControlPlaneStatus status = control_plane_->status();
-    return {.replica = mesh_->replica(),
-            .generation = status.generation,
-            .hash = status.mesh_hash,
-            .stale = freshness_->state().stale(),
-            .admits = missing(status).empty() && !status.full};
-  }
-
-  // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
-  // makes the controller not ready: certificates that were signed before stay in use.
-  std::vector<Problem> problems() const {
-    std::vector<Problem> problems = control_plane_->status().problems;
-    for (Problem& problem : mesh_->problems()) problems.push_back(std::move(problem));
-    if (const Status signs = signer_->health(); !signs.ok())
-      problems.insert(problems.begin(), {.code = signs.error().code,
-                                         .object = {},
-                                         .path = "certificate authority",
-                                         .field = {},
-                                         .cause = signs.error().message});
-    if (audit_)
-      if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
-    return problems;
   }
 
   // Reasons not to be ready, with the unreadable files, since those are to be mended.
@@ -270,16 +249,18 @@ class Controller final : public daemon::Daemon {
   std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
-  std::unique_ptr<net::HttpServer> http_;
   std::unique_ptr<net::HttpServer> admin_;
+  std::unique_ptr<JoinServer> join_;
 };
 
 // Starts everything; the mesh is served once it is synced, which readiness tells.
-// Failure: what is wrong and what to do, of the room it happened in. Blocking: briefly.
-Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime) {
+// Failure: what is wrong and what to do, of the room it happened in. Blocking: until the API server
+// or etcd has answered, and the CA has signed.
+Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
+                                              daemon::Startup& startup) {
   OSM_TRY(StateDir state, StateDir::lock(options.state_dir));
   auto controller = std::make_unique<Controller>(options, std::move(state), runtime);
-  OSM_TRY(controller->start());
+  OSM_TRY(controller->start(startup));
   return std::unique_ptr<daemon::Daemon>(std::move(controller));
 }
 
@@ -292,8 +273,10 @@ int main(int argc, char** argv) {
   // Debian's Abseil looks for cycles of gRPC's mutexes under one global lock, which took 20 to 27 %
   // of the CPU while 10,000 proxies connected.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  return osm::daemon::run("osm-controller", options.log_level, [&](osm::OwnRuntime& runtime) {
-    if (options.reconcile_only) return osm::controller::start_reconciler(options, runtime);
-    return osm::controller::start(options, runtime);
-  });
+  return osm::daemon::run({"osm-controller", options.log_level, options.http_address},
+                          [&](osm::OwnRuntime& runtime, osm::daemon::Startup& startup) {
+                            if (options.reconcile_only)
+                              return osm::controller::start_reconciler(options, runtime);
+                            return osm::controller::start(options, runtime, startup);
+                          });
 }

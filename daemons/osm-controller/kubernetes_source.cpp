@@ -1,13 +1,13 @@
 #include <chrono>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "daemon.hpp"
 #include "mesh_source.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/inject/validator.hpp"
+#include "osm/kubernetes/admin_access.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/runtime/threads.hpp"
 #include "process.hpp"
@@ -19,14 +19,6 @@ namespace {
 // Names that the original gives them.
 constexpr const char* kValidatorService = "osm-validator";
 
-// VirtualMachines have their rules in a plugin.
-spec::Kinds checked_kinds() {
-  spec::Kinds kinds = spec::mesh_kinds();
-  for (spec::Kind& kind : kinds)
-    if (kind.name == kinds::kVirtualMachine) kind.check = vm::check_virtual_machine;
-  return kinds;
-}
-
 class KubernetesSource final : public MeshSource {
  public:
   using MeshSource::MeshSource;
@@ -37,21 +29,22 @@ class KubernetesSource final : public MeshSource {
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
                                            .runtime = runtime_}));
-    read(kubernetes::make_store({.cluster = *cluster_,
-                                 .runtime = runtime_,
-                                 .mesh_name = options_.mesh_name,
-                                 .osm_namespace = options_.osm_namespace}),
-         kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace));
-    pods_ = kubernetes::make_provider(
-        {.store = *store_, .mesh_spec = *spec_, .log = runtime_.log, .metrics = runtime_.metrics});
+    OSM_TRY(read(kubernetes::make_store({.cluster = *cluster_,
+                                         .runtime = runtime_,
+                                         .mesh_name = options_.mesh_name,
+                                         .osm_namespace = options_.osm_namespace}),
+                 kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace),
+                 kubernetes::make_drain_record(*cluster_, options_.osm_namespace)));
+    join_tokens_ = kubernetes::make_join_record(*cluster_, options_.osm_namespace);
+    pods_ = kubernetes::make_provider({.store = *store_,
+                                       .mesh_spec = *spec_,
+                                       .log = runtime_.log,
+                                       .metrics = runtime_.metrics,
+                                       .cluster_name = options_.cluster_name});
     return start_board();
   }
 
-  std::vector<ProviderEntry> providers() override {
-    return {{.provider = pods_.get()}, {.provider = vms_.get()}};
-  }
-  std::vector<WorkloadProvider*> workload_providers() override { return {pods_.get(), vms_.get()}; }
-
+  TextRecord* join_tokens() override { return join_tokens_.get(); }
   ReplicaBoard* board() override { return board_.get(); }
   bool leads() const override { return upkeep_ && upkeep_->leads(); }
   std::optional<std::size_t> kept_lag() const override {
@@ -59,8 +52,11 @@ class KubernetesSource final : public MeshSource {
   }
 
   Status start_upkeep(ControlPlane& control_plane, certificate::Manager& manager,
-                      const RootRotation& roots) override {
-    OSM_TRY(start_validator(manager, roots.trust_domains()));
+                      const RootRotation& roots, daemon::Startup& startup) override {
+    OSM_TRY(certificate_, startup.wait_for(daemon::kAuthority, [&] {
+      return certificate::KeptCertificate::issue(manager, validator_subject(roots.trust_domains()));
+    }));
+    OSM_TRY(start_validator());
     const auto domains = [&roots] { return roots.trust_domains(); };
     const auto validity = [this] { return spec_->get_mesh_config().certificates.proxy_validity; };
     const auto denials = [this] { return denials_of(spec_->list_policies()); };
@@ -87,7 +83,7 @@ class KubernetesSource final : public MeshSource {
     return {};
   }
 
-  std::vector<Problem> problems() const override {
+  std::vector<Problem> own_problems() const override {
     const std::lock_guard lock(upkeep_mutex_);
     return upkeep_ ? upkeep_->problems() : std::vector<Problem>();
   }
@@ -96,15 +92,30 @@ class KubernetesSource final : public MeshSource {
     return certificate_->change_subject(validator_subject(trust_domains));
   }
 
+  Status serve_admin(net::Handler handler) override {
+    OSM_TRY(admin_,
+            net::HttpServer::start({.listen = options_.remote_admin_address,
+                                    .keep_alive = false,
+                                    .tls = [this] { return certificate_->load(); }},
+                                   runtime_.asio(), asking_.executor(),
+                                   kubernetes::require_admin_token(
+                                       std::move(handler), {.cluster = *cluster_,
+                                                            .osm_namespace = options_.osm_namespace,
+                                                            .replica = daemon::host_name()}),
+                                   runtime_.log));
+    return {};
+  }
+
   void stop_upkeep() override { set_upkeep(nullptr); }
 
-  void stop_webhook(std::chrono::steady_clock::time_point ask_others,
-                    std::chrono::milliseconds deadline) override {
-    std::this_thread::sleep_until(ask_others);
+  void stop_webhook(std::chrono::milliseconds deadline) override {
+    if (admin_) daemon::report(runtime_.log, admin_->stop(deadline / 4));
     daemon::report(runtime_.log, webhook_->stop(deadline));
   }
 
  private:
+  kubernetes::Provider* pods() const override { return pods_.get(); }
+
   void set_upkeep(std::unique_ptr<kubernetes::Upkeep> upkeep) {
     const std::lock_guard lock(upkeep_mutex_);
     upkeep_.swap(upkeep);
@@ -140,14 +151,8 @@ class KubernetesSource final : public MeshSource {
                                         options_.osm_namespace);
   }
 
-  Status start_validator(certificate::Manager& manager, const TrustDomains& trust_domains) {
-    validator_ = inject::make_validator({.mesh_spec = *spec_,
-                                         .metrics = runtime_.metrics,
-                                         .osm_namespace = options_.osm_namespace,
-                                         .store = store_.get(),
-                                         .kinds = checked_kinds()});
-    OSM_TRY(certificate_,
-            certificate::KeptCertificate::issue(manager, validator_subject(trust_domains)));
+  Status start_validator() {
+    make_validator();
     OSM_TRY(webhook_,
             daemon::start_webhook(
                 {.address = options_.validator_address,
@@ -161,11 +166,14 @@ class KubernetesSource final : public MeshSource {
 
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
   net::Threads waiting_{4};
+  // Bounds the reviews of tokens that anybody in the cluster can cause.
+  net::Threads asking_{2};
+  std::unique_ptr<TextRecord> join_tokens_;
   std::unique_ptr<kubernetes::Provider> pods_;
   std::unique_ptr<ReplicaBoard> board_;
-  std::unique_ptr<inject::Validator> validator_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<net::HttpServer> webhook_;
+  std::unique_ptr<net::HttpServer> admin_;
   mutable std::mutex upkeep_mutex_;  // monitoring asks it while the controller ends
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
 };

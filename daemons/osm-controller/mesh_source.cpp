@@ -13,28 +13,51 @@
 #include "osm/certificate/etcd_replicas.hpp"
 #include "osm/runtime/threads.hpp"
 #include "osm/spec/directory_store.hpp"
+#include "osm/spec/etcd_store.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "state_dir.hpp"
 
 namespace osm::controller {
 
-void MeshSource::read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config) {
+Status MeshSource::read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config,
+                        std::unique_ptr<TextRecord> drains) {
   store_ = std::move(store);
   last_config_ = std::move(last_config);
-  spec_ =
-      spec::make_mesh_spec({.store = *store_,
-                            .mesh_name = options_.mesh_name,
-                            .osm_namespace = options_.osm_namespace,
-                            .log = runtime_.log,
-                            .metrics = runtime_.metrics,
-                            .kept_config = spec::KeptConfigOptions{
-                                *last_config_, daemon::with_executors(runtime_, runtime_.executor,
-                                                                      keeping_.executor())}});
-  vms_ = vm::make_vm_provider({.store = *store_,
-                               .mesh_spec = *spec_,
-                               .trust_domain = options_.trust_domain,
-                               .log = runtime_.log,
-                               .metrics = runtime_.metrics});
+  drains_ = std::move(drains);
+  spec_ = spec::make_mesh_spec(
+      {.store = *store_,
+       .mesh_name = options_.mesh_name,
+       .osm_namespace = options_.osm_namespace,
+       .cluster_domain = options_.cluster_domain,
+       .log = runtime_.log,
+       .metrics = runtime_.metrics,
+       .kept_config = spec::KeptConfigOptions{*last_config_,
+                                              daemon::with_executors(runtime_, runtime_.executor,
+                                                                     keeping_.executor())},
+       .service_network = options_.service_cidr});
+  OSM_TRY(machines_, Machines::start(options_, runtime_, *store_, *spec_, *drains_));
+  clusters_ = std::make_unique<RemoteClusters>(options_.remote_clusters, options_.cluster_name,
+                                               options_, runtime_);
+  OSM_TRY(processes_, RemoteProviders::start(options_.providers, runtime_, options_.trust_domain));
+  std::vector<WorkloadProvider*> machines = machines_->workload_providers();
+  processes_->add_to(machines);
+  all_machines_ = std::make_unique<AllMachines>(std::move(machines));
+  return {};
+}
+
+std::vector<ProviderEntry> MeshSource::providers() const {
+  std::vector<ProviderEntry> out;
+  if (pods() != nullptr) out.push_back({.provider = pods()});
+  for (const ProviderEntry& machines : machines_->providers()) out.push_back(machines);
+  for (const ProviderEntry& cluster : clusters_->providers()) out.push_back(cluster);
+  processes_->add_to(out);
+  return out;
+}
+
+std::vector<WorkloadProvider*> MeshSource::workload_providers() const {
+  std::vector<WorkloadProvider*> out = all_machines_->providers();
+  if (pods() != nullptr) out.insert(out.begin(), pods());
+  return out;
 }
 
 namespace {
@@ -68,27 +91,17 @@ Status move_record(const std::string& file, TextRecord& shared, LogSink& log) {
   return {};
 }
 
-class DirectorySource final : public MeshSource {
+// Controllers that share an etcd: they act on one record of root rotations, and each knows what the
+// others' proxies use.
+class SharedSource : public MeshSource {
  public:
   using MeshSource::MeshSource;
 
-  Status start() {
-    OSM_TRY(check_mesh_dir(options_.mesh_dir));
-    OSM_TRY(auto store,
-            spec::make_directory_store(
-                {.directory = options_.mesh_dir, .watcher = runtime_.asio(), .runtime = runtime_}));
-    // The directory is this machine's own, so each controller has a record.
-    read(std::move(store), make_file_record(options_.state_dir + "/mesh-config.json"));
-    const std::string file = options_.state_dir + "/rotation.json";
-    if (options_.ca.ca_store == "etcd") return join_others(file);
-    record_ = make_file_record(file);
-    return {};
-  }
-
+  TextRecord* join_tokens() override { return join_tokens_.get(); }
   ReplicaBoard* board() override { return replicas_.get(); }
   bool leads() const override { return !replicas_ || replicas_->leads(); }
 
-  std::vector<Problem> problems() const override {
+  std::vector<Problem> own_problems() const override {
     if (!replicas_) return {};
     const auto known = replicas_->read("roots");
     if (known.ok()) return {};
@@ -99,31 +112,122 @@ class DirectorySource final : public MeshSource {
              .cause = known.error().message}};
   }
 
- private:
-  // Controllers that share a CA act on one record, and each knows what the others' proxies use.
-  Status join_others(const std::string& file) {
+ protected:
+  etcd::CaStoreOptions access() const {
     etcd::CaStoreOptions etcd = daemon::etcd_of(options_.ca, runtime_);
     etcd.deadline = kEtcdDeadline;
-    OSM_TRY(record_, etcd::make_rotation_record(etcd));
-    OSM_TRY(replicas_, etcd::make_replicas({.etcd = etcd,
-                                            .runtime = daemon::with_executors(
-                                                runtime_, waiting_.executor(), waiting_.executor()),
-                                            .replica = replica_}));
-    return move_record(file, *record_, runtime_.log);
+    return etcd;
   }
 
+  // `objects`: the mesh's objects are in this etcd, too.
+  Status join_others(bool objects) {
+    OSM_TRY(record_, etcd::make_rotation_record(access()));
+    OSM_TRY(join_tokens_, etcd::make_join_record(access()));
+    OSM_TRY(replicas_, etcd::make_replicas({.etcd = access(),
+                                            .runtime = daemon::with_executors(
+                                                runtime_, waiting_.executor(), waiting_.executor()),
+                                            .replica = replica_,
+                                            .has_objects = objects}));
+    return move_record(options_.state_dir + "/rotation.json", *record_, runtime_.log);
+  }
+
+  std::unique_ptr<TextRecord> join_tokens_;
+
+ private:
   static constexpr std::chrono::seconds kEtcdDeadline{2};  // a lease lives 15 s
 
   net::Threads waiting_{1};  // waits for etcd, which may be away
   std::unique_ptr<etcd::Replicas> replicas_;
 };
 
+class DirectorySource final : public SharedSource {
+ public:
+  using SharedSource::SharedSource;
+
+  Status start(daemon::Startup& startup) {
+    OSM_TRY(check_mesh_dir(options_.mesh_dir));
+    OSM_TRY(auto store,
+            spec::make_directory_store(
+                {.directory = options_.mesh_dir, .watcher = runtime_.asio(), .runtime = runtime_}));
+    // The directory is this machine's own, so each controller has a record.
+    auto drains = make_file_record(options_.state_dir + "/drained-machines.json");
+    if (options_.ca.ca_store == "etcd") {
+      OSM_TRY(drains, etcd::make_drain_record(access()));
+    }
+    OSM_TRY(read(std::move(store), make_file_record(options_.state_dir + "/mesh-config.json"),
+                 std::move(drains)));
+    if (options_.ca.ca_store == "etcd")
+      return startup.wait_for(daemon::kRotationRecord, [this] { return join_others(false); });
+    record_ = make_file_record(options_.state_dir + "/rotation.json");
+    join_tokens_ = make_file_record(options_.state_dir + "/join-tokens.json");
+    return {};
+  }
+};
+
+class EtcdSource final : public SharedSource {
+ public:
+  using SharedSource::SharedSource;
+
+  Status start(daemon::Startup& startup) {
+    etcd::CaStoreOptions etcd = access();
+    etcd.key = options_.mesh_etcd;
+    watching_ = std::make_unique<net::Threads>(1);
+    OSM_TRY(auto store,
+            etcd::make_object_store({.etcd = etcd,
+                                     .runtime = daemon::with_executors(runtime_, runtime_.executor,
+                                                                       watching_->executor())}));
+    OSM_TRY(auto last_config, etcd::make_config_record(etcd));
+    OSM_TRY(writer_, etcd::make_object_writer(etcd));
+    OSM_TRY(auto drains, etcd::make_drain_record(access()));
+    OSM_TRY(read(std::move(store), std::move(last_config), std::move(drains)));
+    make_validator();
+    return startup.wait_for(daemon::kRotationRecord, [this] { return join_others(true); });
+  }
+
+  spec::ObjectWriter* writer() override { return writer_.get(); }
+
+ private:
+  std::unique_ptr<spec::ObjectWriter> writer_;
+};
+
+template <auto kCheck>
+std::vector<Problem> checked(const Object& object, const std::string& /*cluster_domain*/) {
+  return kCheck(object);
+}
+
+// Machines have their rules in plugins.
+spec::Kinds checked_kinds() {
+  spec::Kinds kinds = spec::mesh_kinds();
+  for (spec::Kind& kind : kinds) {
+    if (kind.name == kinds::kVirtualMachine) kind.check = checked<vm::check_virtual_machine>;
+    if (kind.name == kinds::kAzureResource) kind.check = checked<azure::check_azure_resource>;
+    if (kind.name == kinds::kDnsResource) kind.check = checked<dns::check_dns_resource>;
+  }
+  return kinds;
+}
+
 }  // namespace
 
+void MeshSource::make_validator() {
+  validator_ = inject::make_validator({.mesh_spec = *spec_,
+                                       .metrics = runtime_.metrics,
+                                       .osm_namespace = options_.osm_namespace,
+                                       .store = store_.get(),
+                                       .kinds = checked_kinds()});
+}
+
 Result<std::unique_ptr<MeshSource>> make_directory_source(const Options& options,
-                                                          OwnRuntime& runtime) {
+                                                          OwnRuntime& runtime,
+                                                          daemon::Startup& startup) {
   auto source = std::make_unique<DirectorySource>(options, runtime);
-  OSM_TRY(source->start());
+  OSM_TRY(source->start(startup));
+  return std::unique_ptr<MeshSource>(std::move(source));
+}
+
+Result<std::unique_ptr<MeshSource>> make_etcd_source(const Options& options, OwnRuntime& runtime,
+                                                     daemon::Startup& startup) {
+  auto source = std::make_unique<EtcdSource>(options, runtime);
+  OSM_TRY(source->start(startup));
   return std::unique_ptr<MeshSource>(std::move(source));
 }
 

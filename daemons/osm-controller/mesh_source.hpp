@@ -1,5 +1,6 @@
-// The source of the mesh's objects and workloads: a directory of this machine, or a Kubernetes
-// cluster. All differences between the two are here; the defaults are a single controller's.
+// The source of the mesh's objects and workloads: a directory of this machine, etcd, or a
+// Kubernetes cluster. All differences between them are here; the defaults are a single
+// controller's.
 #pragma once
 
 #include <chrono>
@@ -7,22 +8,30 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "machines.hpp"
 #include "options.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
+#include "osm/inject/validator.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/net/http.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/text_record.hpp"
 #include "osm/runtime/threads.hpp"
-#include "osm/spec/vm_provider.hpp"
+#include "osm/spec/kinds.hpp"
+#include "osm/spec/object_writer.hpp"
 #include "process.hpp"
+#include "remote_clusters.hpp"
+#include "remote_providers.hpp"
+#include "startup.hpp"
 
 namespace osm::controller {
 
@@ -34,17 +43,25 @@ class MeshSource {
 
   ObjectStore& store() { return *store_; }
   MeshSpec& spec() { return *spec_; }
+  // For `osm apply`. Null: objects are written elsewhere.
+  virtual spec::ObjectWriter* writer() { return nullptr; }
+  // Judges objects before they are stored. Null: there is no writer() and no webhook.
+  const inject::Validator* validator() const { return validator_.get(); }
+  // The machines that `osm vm drain` took out of their Services.
+  DrainedMachines& drained() const { return machines_->drained(); }
   // The machines among the workloads, which `osm vm bootstrap` asks for.
-  const WorkloadProvider& machines() const { return *vms_; }
+  const WorkloadProvider& machines() const { return *all_machines_; }
   kubernetes::Cluster* cluster() const { return cluster_.get(); }  // null: not on Kubernetes
 
-  // In order of precedence.
-  virtual std::vector<ProviderEntry> providers() { return {{.provider = vms_.get()}}; }
-  virtual std::vector<WorkloadProvider*> workload_providers() { return {vms_.get()}; }
+  // In order of precedence: the source's own, those of other clusters, those of --providers.
+  std::vector<ProviderEntry> providers() const;
+  std::vector<WorkloadProvider*> workload_providers() const;
 
   // The record of root rotations that all replicas read, the board on which they report, and true
   // if this replica takes the steps.
   TextRecord& rotation_record() { return *record_; }
+  // The record of machines' tokens; null: machines do not join by token here.
+  virtual TextRecord* join_tokens() { return nullptr; }
   virtual ReplicaBoard* board() { return nullptr; }        // null: there are no other replicas
   const std::string& replica() const { return replica_; }  // its name on the board
   virtual bool leads() const { return true; }
@@ -52,43 +69,66 @@ class MeshSource {
   virtual std::optional<std::size_t> kept_lag() const { return 0; }
 
   // Starts the work beside the control plane: webhooks, custom resources, statuses,
-  // certificates in Secrets. All three outlive it; it ends with stop_upkeep(), which is idempotent.
-  // Blocking: until certificates are issued.
-  virtual Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&) {
+  // certificates in Secrets. The first three outlive it; it ends with stop_upkeep(), which is
+  // idempotent. Blocking: until certificates are issued.
+  virtual Status start_upkeep(ControlPlane&, certificate::Manager&, const RootRotation&,
+                              daemon::Startup&) {
     return {};
   }
-  // Objects of the whole cluster that are missing or changed; other replicas that are not known.
-  // Thread: any.
-  virtual std::vector<Problem> problems() const { return {}; }
+  // Objects of the whole cluster that are missing or changed; other replicas and clusters that are
+  // not known. Thread: any.
+  std::vector<Problem> problems() const {
+    std::vector<Problem> out = own_problems();
+    for (Problem& problem : clusters_->problems()) out.push_back(std::move(problem));
+    return out;
+  }
   // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
   virtual Status set_trust_domains(const TrustDomains&) { return {}; }
+  // Serves the admin API to people who have no access to this machine, until stop_webhook().
+  virtual Status serve_admin(net::Handler) { return {}; }
   virtual void stop_upkeep() {}
-  // Waits until other replicas are asked, and ends the webhook within `deadline` after it. Without
-  // a webhook it does not wait.
-  virtual void stop_webhook(std::chrono::steady_clock::time_point /*ask_others*/,
-                            std::chrono::milliseconds /*deadline*/) {}
+  // Ends the webhook, if there is one.
+  virtual void stop_webhook(std::chrono::milliseconds /*deadline*/) {}
 
  protected:
-  // Reads the mesh from `store`. `last_config` has the last valid MeshConfig.
-  void read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config);
+  // The provider of pods; null: not on Kubernetes.
+  virtual kubernetes::Provider* pods() const { return nullptr; }
+  virtual std::vector<Problem> own_problems() const { return {}; }
+  // Reads the mesh from `store`. `last_config` has the last valid MeshConfig, `drains` the drained
+  // machines. Failure: a fault of the options of providers, with the remedy.
+  Status read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config,
+              std::unique_ptr<TextRecord> drains);
+  void make_validator();
 
   const Options& options_;
   OwnRuntime& runtime_;
   const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::unique_ptr<kubernetes::Cluster> cluster_;
+  std::unique_ptr<net::Threads> watching_;  // of a store that waits for its server
   std::unique_ptr<ObjectStore> store_;
   net::Threads keeping_{1};  // waits for the record of the last MeshConfig
   std::unique_ptr<TextRecord> last_config_;
+  std::unique_ptr<TextRecord> drains_;
   std::unique_ptr<MeshSpec> spec_;
-  std::unique_ptr<vm::VmProvider> vms_;
+  std::unique_ptr<Machines> machines_;
+  std::unique_ptr<RemoteClusters> clusters_;
+  std::unique_ptr<RemoteProviders> processes_;
+  std::unique_ptr<AllMachines> all_machines_;
   std::unique_ptr<TextRecord> record_;
+  std::unique_ptr<inject::Validator> validator_;
 };
 
-// Both: Failure: the fault of the directory or the kubeconfig, and the remedy.
+// All: Failure: the fault of the directory, the flags or the kubeconfig, and the remedy.
 
-// A directory of YAML, and the VirtualMachines in it.
+// A directory of YAML, and the machines in it. Blocking: with a CA in etcd, until etcd has
+// answered.
 Result<std::unique_ptr<MeshSource>> make_directory_source(const Options& options,
-                                                          OwnRuntime& runtime);
+                                                          OwnRuntime& runtime,
+                                                          daemon::Startup& startup);
+// The objects, the CA's record and the replicas in etcd: nothing is kept on this machine.
+// Blocking: until etcd has answered.
+Result<std::unique_ptr<MeshSource>> make_etcd_source(const Options& options, OwnRuntime& runtime,
+                                                     daemon::Startup& startup);
 // An API server: its objects, pods and custom resources.
 Result<std::unique_ptr<MeshSource>> make_kubernetes_source(const Options& options,
                                                            OwnRuntime& runtime);

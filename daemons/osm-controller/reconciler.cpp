@@ -4,10 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "http_side.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
-#include "osm/net/http_server.hpp"
 #include "osm/runtime/threads.hpp"
 #include "process.hpp"
 
@@ -37,27 +35,22 @@ class Reconciling final : public daemon::Daemon {
                                       .mutating_webhook = webhook,
                                       .validating_webhook = webhook,
                                       .beside_osm_v1 = options.beside_osm_v1}));
-    OSM_TRY(http_, daemon::start_http_side({.address = options.http_address,
-                                            .runtime = runtime_,
-                                            .missing = [] { return std::vector<std::string>(); },
-                                            .problems = [this] { return upkeep_->problems(); }}));
     return {};
   }
 
   std::vector<std::pair<const char*, std::string>> facts() const override {
-    return {{"mesh", "kubernetes"}, {"http_address", http_->address().str()}};
+    return {{"mesh", "kubernetes"}};
   }
+  std::vector<std::string> missing() const override { return {}; }
+  std::vector<Problem> problems() const override { return upkeep_->problems(); }
 
-  void shutdown(std::chrono::milliseconds deadline) override {
-    daemon::report(runtime_.log, http_->stop(deadline / 2));
-  }
+  void shutdown(std::chrono::milliseconds /*deadline*/) override {}
 
  private:
   OwnRuntime& runtime_;
   net::Threads waiting_{2};  // wait for the API server
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
-  std::unique_ptr<net::HttpServer> http_;
 };
 
 }  // namespace

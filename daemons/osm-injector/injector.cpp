@@ -6,11 +6,12 @@
 #include <thread>
 #include <utility>
 
+#include "admission_queue.hpp"
 #include "audit_log.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
-#include "http_side.hpp"
+#include "native_sidecars.hpp"
 #include "options.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
@@ -20,9 +21,9 @@
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/replica_board.hpp"
-#include "osm/runtime/threads.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "process.hpp"
+#include "startup.hpp"
 #include "webhook.hpp"
 
 namespace osm::injector {
@@ -33,7 +34,6 @@ constexpr unsigned kAdmissionThreads = 16;
 // Two for the upkeep, one each for the replicas' board, the root rotation and the last MeshConfig.
 constexpr unsigned kUpkeepThreads = 5;
 constexpr std::chrono::milliseconds kCatchUp{2000};
-constexpr int kNativeSidecarsSince = 29;
 constexpr const char* kService = "osm-injector";
 
 class Injector final : public daemon::Daemon {
@@ -44,16 +44,40 @@ class Injector final : public daemon::Daemon {
     if (roots_) roots_->stop();
   }
 
-  Status start() {
-    for (const auto step : {&Injector::start_cluster, &Injector::start_certificates,
-                            &Injector::start_injector, &Injector::start_servers})
-      OSM_TRY((this->*step)());
-    return {};
+  Status start(daemon::Startup& startup) {
+    OSM_TRY(start_cluster());
+    OSM_TRY(start_certificates(startup));
+    OSM_TRY(start_injector(startup));
+    return start_servers();
   }
 
   std::vector<std::pair<const char*, std::string>> facts() const override {
-    return {{"webhook_address", webhook_->address().str()},
-            {"http_address", http_->address().str()}};
+    return {{"webhook_address", webhook_->address().str()}};
+  }
+
+  std::vector<Problem> problems() const override {
+    std::vector<Problem> problems = spec_->list_problems();
+    if (auto silent = daemon::problem_of(*roots_->issuer()))
+      problems.insert(problems.begin(), *std::move(silent));
+    for (Problem& root : problems_of(roots_->status(), runtime_.clock.wall_now()))
+      problems.push_back(std::move(root));
+    if (audit_)
+      if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
+    if (auto unread = native_sidecars_->problem()) problems.push_back(*std::move(unread));
+    const std::lock_guard lock(upkeep_mutex_);
+    if (upkeep_)
+      for (Problem& problem : upkeep_->problems()) problems.push_back(std::move(problem));
+    return problems;
+  }
+
+  std::vector<std::string> missing() const override {
+    if (stopping_) return {"nothing: the injector is shutting down"};
+    if (spec_->has_synced() && !native_sidecars_->has_synced())
+      return {"versions of the nodes' kubelets, to be read"};
+    if (spec_->has_synced()) return {};
+    std::vector<std::string> missing{"namespaces and the MeshConfig, to be read"};
+    for (const Problem& problem : spec_->list_problems()) missing.push_back(problem.text());
+    return missing;
   }
 
   void shutdown(std::chrono::milliseconds deadline) override {
@@ -65,7 +89,6 @@ class Injector final : public daemon::Daemon {
     std::this_thread::sleep_until(ask_others);
     daemon::report(runtime_.log, webhook_->stop(deadline / 2));
     roots_->stop();
-    daemon::report(runtime_.log, http_->stop(deadline / 4));
   }
 
  private:
@@ -88,6 +111,7 @@ class Injector final : public daemon::Daemon {
     spec_ = spec::make_mesh_spec({.store = *store_,
                                   .mesh_name = options_.mesh_name,
                                   .osm_namespace = options_.osm_namespace,
+                                  .cluster_domain = options_.cluster_domain,
                                   .log = runtime_.log,
                                   .metrics = runtime_.metrics,
                                   .kept_config = {{*last_config_, waiting, false}}});  // a reader
@@ -96,11 +120,11 @@ class Injector final : public daemon::Daemon {
   }
 
   // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
-  Status start_roots() {
+  Status start_roots(daemon::Startup& startup) {
     record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
     const daemon::LoadCaOptions ca{options_, runtime_, *record_, cluster_.get()};
     Executor& waiting = upkeep_threads_.executor();
-    OSM_TRY(auto own, daemon::load_ca(ca));
+    OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
     OSM_TRY(board_, kubernetes::make_replica_board(
                         {.cluster = *cluster_,
                          .runtime = daemon::with_executors(runtime_, waiting, waiting),
@@ -108,27 +132,30 @@ class Injector final : public daemon::Daemon {
                          .mesh_name = options_.mesh_name,
                          .osm_namespace = options_.osm_namespace,
                          .topics = {"roots"}}));
-    OSM_TRY(roots_,
-            RootRotation::start(
-                {.runtime = daemon::with_executors(runtime_, runtime_.executor, waiting),
-                 .spec = *spec_,
-                 .record = *record_,
-                 .board = board_.get(),
-                 .own = std::move(own),
-                 .make_issuer = [ca](const auto& root) { return daemon::make_root(ca, root); },
-                 .trust_domain = options_.trust_domain}));
+    const RootRotationOptions rotation{
+        .runtime = daemon::with_executors(runtime_, runtime_.executor, waiting),
+        .spec = *spec_,
+        .record = *record_,
+        .board = board_.get(),
+        .own = std::move(own),
+        .make_issuer = [ca](const auto& root) { return daemon::make_root(ca, root); },
+        .trust_domain = options_.trust_domain};
+    OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
+                                     [&] { return RootRotation::start(rotation); }));
     return {};
   }
 
-  Status start_certificates() {
-    OSM_TRY(start_roots());
+  Status start_certificates(daemon::Startup& startup) {
+    OSM_TRY(start_roots(startup));
     if (!options_.audit_log.empty()) {
       OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
     }
     manager_ = certificate::make_manager(
         {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
-    OSM_TRY(certificate_, certificate::KeptCertificate::issue(
-                              *manager_, webhook_subject(roots_->trust_domains())));
+    OSM_TRY(certificate_, startup.wait_for(daemon::kAuthority, [this] {
+      return certificate::KeptCertificate::issue(*manager_,
+                                                 webhook_subject(roots_->trust_domains()));
+    }));
     const auto follow = [this](const TrustDomains& trust_domains) {
       return certificate_->change_subject(webhook_subject(trust_domains));
     };
@@ -142,8 +169,8 @@ class Injector final : public daemon::Daemon {
     return certificate::webhook_subject(trust_domains.signing, kService, options_.osm_namespace);
   }
 
-  Status start_injector() {
-    OSM_TRY(const bool native, has_native_sidecars());
+  Status start_injector(daemon::Startup& startup) {
+    OSM_TRY(native_sidecars_, NativeSidecars::start(options_, *cluster_, runtime_, startup));
     injector_ = inject::make_injector(
         {.certificates = *manager_,
          .find_namespace = [this](const std::string& name) { return find_namespace(name); },
@@ -162,7 +189,9 @@ class Injector final : public daemon::Daemon {
          .envoy_image = options_.envoy_image,
          .init_container_image = options_.init_container_image,
          .image_pull_policy = options_.image_pull_policy,
-         .native_sidecars = native});
+         .native_sidecars = [this] { return native_sidecars_->wanted(); },
+         .cni = options_.cni,
+         .xds = options_.xds});
     return {};
   }
 
@@ -176,7 +205,8 @@ class Injector final : public daemon::Daemon {
                                              .certificate = *certificate_,
                                              .client_ca_pem = options_.client_ca_pem,
                                              .runtime = runtime_,
-                                             .handlers = admissions_.executor()}));
+                                             .handlers = admissions_,
+                                             .keep_alive = [this] { return !stopping_; }}));
     OSM_TRY(upkeep_, kubernetes::start_upkeep(
                          {.cluster = *cluster_,
                           .runtime = daemon::with_executors(runtime_, upkeep_threads_.executor(),
@@ -186,31 +216,22 @@ class Injector final : public daemon::Daemon {
                           .osm_namespace = options_.osm_namespace,
                           .mutating_webhook = kubernetes::WebhookUpkeep{manager_.get()},
                           .beside_osm_v1 = options_.beside_osm_v1}));
-    OSM_TRY(http_, daemon::start_http_side({.address = options_.http_address,
-                                            .runtime = runtime_,
-                                            .missing = [this] { return missing(); },
-                                            .problems = [this] { return problems(); }}));
     return {};
   }
 
-  Result<bool> has_native_sidecars() {
-    if (options_.native_sidecars) return *options_.native_sidecars;
-    const auto minor = kubernetes::server_minor_version(*cluster_);
-    if (minor.ok()) return *minor >= kNativeSidecarsSince;
-    return Error{minor.error().code,
-                 minor.error().message + "; --native-sidecars on or off goes without it"};
-  }
-
-  // One that is not known here may be a moment old: the API server, which asks, says that it is the
-  // mesh's.
+  // A namespace that is not known here may be a moment old, since the API server says it is ours.
   Result<inject::InjectionNamespace> find_namespace(const std::string& name) {
     const ObjectKey key{kinds::kNamespace, "", name};
     auto found = store_->get(key);
-    if (!found && !store_->catch_up(kCatchUp))
+    if (!found && !store_->catch_up(key, kCatchUp))
       return Error{ErrorCode::kUnavailable,
                    "Namespace " + name + ": the API server does not say what it is: try again"};
     if (!found) found = store_->get(key);
-    if (!found) return inject::InjectionNamespace{name, {}, {}};
+    // The API server asks about namespaces of the mesh only. One that is still not known was taken
+    // out just now, or this replica has not read a restored cluster yet.
+    if (!found)
+      return Error{ErrorCode::kUnavailable,
+                   "Namespace " + name + ": it is not known to be in the mesh: try again"};
     return inject::InjectionNamespace{name, found->labels, found->annotations};
   }
 
@@ -229,38 +250,15 @@ class Injector final : public daemon::Daemon {
     Status created = kubernetes::create_secret(*cluster_, object);
     if (created.ok() || created.error().code == ErrorCode::kAlreadyExists) return {};
     if (created.error().code != ErrorCode::kPermissionDenied) return created;
-    return Error{ErrorCode::kPermissionDenied, created.error().message +
-                                                   "; allow it by `kubectl apply -n " + secret.ns +
-                                                   " -k deploy/kubernetes-mesh-namespace`"};
-  }
-
-  std::vector<Problem> problems() const {
-    std::vector<Problem> problems = spec_->list_problems();
-    for (Problem& root : problems_of(roots_->status(), runtime_.clock.wall_now()))
-      problems.push_back(std::move(root));
-    if (audit_)
-      if (auto fault = audit_->problem()) problems.push_back(*std::move(fault));
-    const std::lock_guard lock(upkeep_mutex_);
-    if (upkeep_)
-      for (Problem& problem : upkeep_->problems()) problems.push_back(std::move(problem));
-    return problems;
-  }
-
-  // Reasons not to be ready.
-  std::vector<std::string> missing() const {
-    if (stopping_) return {"nothing: the injector is shutting down"};
-    if (spec_->has_synced()) return {};
-    std::vector<std::string> missing{"namespaces and the MeshConfig, to be read"};
-    for (const Problem& problem : spec_->list_problems()) missing.push_back(problem.text());
-    return missing;
+    return Error{ErrorCode::kPermissionDenied, created.error().message + "; allow it by `" +
+                                                   grant_command(options_, secret.ns) + '`'};
   }
 
   const Options options_;
   OwnRuntime& runtime_;
   const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::atomic<bool> stopping_{false};
-
-  net::Threads admissions_{kAdmissionThreads};
+  daemon::AdmissionQueue admissions_{kAdmissionThreads, runtime_.metrics};
   net::Threads upkeep_threads_{kUpkeepThreads};  // wait for the API server, and for CAs
 
   std::unique_ptr<kubernetes::Cluster> cluster_;
@@ -273,18 +271,19 @@ class Injector final : public daemon::Daemon {
   std::unique_ptr<daemon::AuditLog> audit_;  // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
+  std::unique_ptr<NativeSidecars> native_sidecars_;
   std::unique_ptr<inject::Injector> injector_;
   std::unique_ptr<net::HttpServer> webhook_;
   mutable std::mutex upkeep_mutex_;  // monitoring asks it while the injector ends
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
-  std::unique_ptr<net::HttpServer> http_;
 };
 
 // Starts everything; it is ready once pods can be injected. Failure: what is wrong and what to do.
-// Blocking: until the API server has answered.
-Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime) {
+// Blocking: until the API server has answered and the CA has signed.
+Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
+                                              daemon::Startup& startup) {
   auto injector = std::make_unique<Injector>(options, runtime);
-  OSM_TRY(injector->start());
+  OSM_TRY(injector->start(startup));
   return std::unique_ptr<daemon::Daemon>(std::move(injector));
 }
 
@@ -294,7 +293,8 @@ Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime
 int main(int argc, char** argv) {
   osm::injector::Options options;
   if (const int code = osm::injector::parse_options(argc, argv, options); code >= 0) return code;
-  return osm::daemon::run("osm-injector", options.log_level, [&](osm::OwnRuntime& runtime) {
-    return osm::injector::start(options, runtime);
-  });
+  return osm::daemon::run({"osm-injector", options.log_level, options.http_address},
+                          [&](osm::OwnRuntime& runtime, osm::daemon::Startup& startup) {
+                            return osm::injector::start(options, runtime, startup);
+                          });
 }

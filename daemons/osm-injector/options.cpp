@@ -1,11 +1,14 @@
 #include "options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
 
 #include "base/read_file.hpp"
 #include "daemons/version.hpp"
+#include "osm/ids.hpp"
 
 namespace osm::injector {
 namespace {
@@ -55,19 +58,35 @@ void add_sidecar_options(CLI::App& app, Options& options) {
                  "spec.sidecar.initContainerImage");
   app.add_option("--image-pull-policy", options.image_pull_policy, "Pull policy of both images")
       ->check(CLI::IsMember({"Always", "IfNotPresent", "Never"}));
+  app.add_flag("--cni", options.cni,
+               "The CNI plugin osm-cni of each node redirects the traffic of pods, whose init "
+               "container then has no rights, as PodSecurity `restricted` asks");
   app.add_option_function<std::string>(
          "--native-sidecars",
          [&options](const std::string& text) {
            if (text != "auto") options.native_sidecars = text == "on";
          },
-         "Run Envoy as an init container that starts first and ends last: needs Kubernetes "
-         "1.29; `auto` checks the version at the start")
+         "Run Envoy as an init container that starts first and ends last, which needs Kubernetes "
+         "1.29 on every node; `auto` follows the versions of the API server and the nodes' "
+         "kubelets; a pod's annotation openservicemesh.io/native-sidecar takes precedence")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->default_str("auto");
+  app.add_option_function<std::string>(
+         "--xds", [&options](const std::string& text) { options.xds = *xds_variant_of(text); },
+         "Variant of xDS of new sidecars: delta (only changed resources), or sotw (state of the "
+         "world: all clusters or all listeners each time)")
+      ->check(CLI::IsMember({"delta", "sotw"}))
+      ->default_str("delta");
   daemon::add_log_options(app, options);
 }
 
 }  // namespace
+
+std::string grant_command(const Options& options, const std::string& ns) {
+  return fmt::format(
+      "kubectl create rolebinding {0} -n {1} --clusterrole={0} --serviceaccount={2}:osm-injector",
+      "osm-injector-secrets-" + options.mesh_name, ns, options.osm_namespace);
+}
 
 int parse_options(int argc, char** argv, Options& options) {
   std::string client_ca_file;

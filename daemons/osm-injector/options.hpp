@@ -21,11 +21,16 @@ struct Options : daemon::MeshOptions {
   std::string init_container_image = std::string("osm-init:") + kVersion;
   std::string image_pull_policy = "IfNotPresent";
   inject::InjectionLimits limits;
-  std::optional<bool> native_sidecars;  // absent: as the API server's version says
+  bool cni = false;                     // a CNI plugin installs the interception
+  std::optional<bool> native_sidecars;  // absent: as the versions of API server and kubelets say
+  XdsVariant xds = XdsVariant::kDelta;
 };
 
 // Result: the exit code to leave with when there is nothing to run (--help, wrong usage; what is to
 // be said has been printed), else -1 and `options` filled.
 int parse_options(int argc, char** argv, Options& options);
+
+// The command that lets osm-injector create Secrets in a namespace, by a ClusterRole of the chart.
+std::string grant_command(const Options& options, const std::string& ns);
 
 }  // namespace osm::injector

@@ -18,6 +18,7 @@
 #include "machine_files.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/ids.hpp"
+#include "root_objects.hpp"
 #include "show.hpp"
 
 namespace osm::cli {
@@ -31,13 +32,14 @@ constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the contro
 constexpr std::chrono::milliseconds kPoll{500};
 constexpr std::chrono::seconds kDistrustBound{30};  // the rotation looks every ten seconds at least
 
-// `osm certificate rotate` without a name: the next root of the mesh, on machines.
+// `osm certificate rotate` without a name: the next root of the mesh.
 struct RotateRootOptions {
-  std::string mesh_dir;  // of the controller; this command's file is written there
+  bool on_cluster = false;
+  std::string mesh_dir;  // on machines: the controller's; this command's file is written there
   std::string name;      // of the next root; empty: one from the time
   std::string osm_namespace;
-  std::string trust_domain;             // of the next root; empty: the one that signs now
-  std::chrono::milliseconds timeout{};  // how long to follow it
+  std::string trust_domain;  // of the next root; empty: the one that signs now
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  // how long to follow it
 };
 
 struct Root {
@@ -74,9 +76,14 @@ spec:
                      name, options.osm_namespace, role, trust_domain);
 }
 
-// The whole file anew: the next root active, the one that signs now no more wanted.
-Status declare(const RotateRootOptions& options, const std::string& next,
-               const std::vector<Root>& roots) {
+// Result: where the next root is declared. On machines, the whole file anew: the next root active,
+// the one that signs now no more wanted.
+Result<std::string> declare(const Flags& flags, const RotateRootOptions& options,
+                            const std::string& next, const std::vector<Root>& roots) {
+  if (options.on_cluster) {
+    OSM_TRY(declare_root(flags.mesh, next, options.trust_domain));
+    return "namespace " + options.osm_namespace;
+  }
   const std::string path = options.mesh_dir + '/' + kFile;
   const std::string before = read_file(path, kMaxBytes).value_or("");
   std::string domain = options.trust_domain;
@@ -87,7 +94,7 @@ Status declare(const RotateRootOptions& options, const std::string& next,
     if (root.name == kOwnRoot || root.role.empty()) continue;
     if (before.find("name: " + root.name + ",") == std::string::npos) {
       if (root.role == "inactive") continue;  // its author's business
-      return Error{ErrorCode::kInvalidArgument,
+      return Error{ErrorCode::kConflict,
                    "MeshRootCertificate " + root.name + " is wished " + root.role +
                        " by another file than " + path +
                        ": set its spec.role to inactive there, and add an active one"};
@@ -96,7 +103,8 @@ Status declare(const RotateRootOptions& options, const std::string& next,
       text += document(options, root.name, "inactive", root.trust_domain);
   }
   text += document(options, next, "active", domain);
-  return write_file({kFile, 0644, false, text}, {options.mesh_dir, {}});
+  OSM_TRY(write_file({kFile, 0644, false, text}, {options.mesh_dir, {}}));
+  return path;
 }
 
 bool finished(const std::vector<Root>& roots, const std::string& next) {
@@ -105,44 +113,49 @@ bool finished(const std::vector<Root>& roots, const std::string& next) {
   });
 }
 
-// Declares the next root in <mesh-dir>/osm-root-certificates.yaml, this command's own file, and
-// follows the rotation; a line for each step. Result: the exit code: 0 the next root signs and the
-// one before is forgotten; 1 failed; 2 not in time, and it goes on. Blocking: up to the time-out.
-int rotate_root(const AdminClient& client, const RotateRootOptions& options) {
+// Declares the next root in <mesh-dir>/osm-root-certificates.yaml, this command's own file, or in a
+// cluster, and follows the rotation; a line for each step. Result: the exit code: kDone the next
+// root signs and the one before is forgotten; kNotYet not in time; or that of the error. Blocking:
+// up to the time-out.
+int rotate_root(const Flags& flags, const RotateRootOptions& options) {
+  const AdminClient client = flags.client();
   const std::string next =
       options.name.empty() ? fmt::format("root-{:%Y%m%d-%H%M%S}", fmt::gmtime(std::time(nullptr)))
                            : options.name;
   if (!options.trust_domain.empty() && !is_dns_subdomain(options.trust_domain))
-    return fail({ErrorCode::kInvalidArgument,
-                 "--trust-domain " + options.trust_domain +
-                     ": use a DNS name: lower-case letters, digits, '-' and '.'"});
+    return fail(flags, {ErrorCode::kInvalidArgument,
+                        "--trust-domain " + options.trust_domain +
+                            ": use a DNS name: lower-case letters, digits, '-' and '.'"});
   if (!is_dns_label(next))
-    return fail({ErrorCode::kInvalidArgument,
-                 "--name " + next + ": use lower-case letters, digits and '-'"});
+    return fail(flags, {ErrorCode::kInvalidArgument,
+                        "--name " + next + ": use lower-case letters, digits and '-'"});
   Result<std::vector<Root>> roots = list_roots(client);
-  if (!roots.ok()) return fail(roots.error());
-  if (Status declared = declare(options, next, *roots); !declared.ok())
-    return fail(declared.error());
-  std::cout << "root " << next << " is declared in " << options.mesh_dir << '/' << kFile
-            << "; it signs once every proxy trusts it" << std::endl;
+  if (!roots.ok()) return fail(flags, roots.error());
+  const Result<std::string> declared = declare(flags, options, next, *roots);
+  if (!declared.ok()) return fail(flags, declared.error());
+  // Standard output is for the answer.
+  std::ostream& progress = flags.for_programs() ? std::cerr : std::cout;
+  progress << "root " << next << " is declared in " << *declared
+           << "; it signs once every proxy trusts it" << std::endl;
 
   const auto deadline = steady_clock::now() + options.timeout;
   std::map<std::string, std::string> told;
   do {
     roots = list_roots(client);
-    if (!roots.ok() && roots.error().code != ErrorCode::kUnavailable) return fail(roots.error());
+    if (!roots.ok() && !may_pass(roots.error())) return fail(flags, roots.error());
     for (const Root& root : roots.ok() ? *roots : std::vector<Root>()) {
       std::string text = root.state;
       if (!root.waiting_for.empty()) text += ": " + root.waiting_for;
       if (std::exchange(told[root.name], text) != text)
-        std::cout << printable(root.name + ": " + text) << std::endl;
+        progress << printable(root.name + ": " + text) << std::endl;
     }
-    if (roots.ok() && told.contains(next) && finished(*roots, next)) return 0;
+    if (roots.ok() && told.contains(next) && finished(*roots, next))
+      return flags.for_programs() ? print(flags, client.get("/v1/roots"), nullptr) : kDone;
     std::this_thread::sleep_for(kPoll);
   } while (steady_clock::now() < deadline);
   std::cerr << "osm: not done yet, and it goes on; `osm certificate status` shows how far it is. A "
                "machine's own\ncertificate is renewed by `osm vm renew` on that machine.\n";
-  return 2;
+  return kNotYet;
 }
 
 std::string show_effect(const json::value& effect) {
@@ -167,29 +180,29 @@ int distrust(const Flags& flags, const std::string& root, bool now) {
                           now ? client.post("/v1/roots/distrust", {{"root", root}})
                               : client.get("/v1/roots/distrust", {{"root", root}}),
                           show_effect);
-  if (shown != 0) return shown;
+  if (shown != kDone) return shown;
   if (!now) {
-    if (!flags.as_json())
+    if (!flags.for_programs())
       std::cout << "Nothing has changed. To end the trust in " << printable(root)
                 << " for good, say --now. Proxies without a certificate\nof another root then stay "
                    "away until they are bootstrapped again.\n";
-    return 0;
+    return kDone;
   }
   const auto deadline = steady_clock::now() + kDistrustBound;
   Result<std::vector<Root>> roots = list_roots(client);
   for (; steady_clock::now() < deadline; roots = list_roots(client)) {
     for (const Root& each : roots.ok() ? *roots : std::vector<Root>())
       if (each.name == root && each.state == "inactive") {
-        if (!flags.as_json())
+        if (!flags.for_programs())
           std::cout << "root " << printable(root) << " is not trusted any more" << std::endl;
-        return 0;
+        return kDone;
       }
     std::this_thread::sleep_for(kPoll);
   }
   std::cerr
       << "osm: not done yet, and it goes on; `osm certificate status` and the controller's log "
          "say why\n";
-  return 2;
+  return kNotYet;
 }
 
 }  // namespace
@@ -216,7 +229,7 @@ void add_certificate(CLI::App& root, Flags& flags) {
               "osm certificate distrust mesh-2026\n"
               "  osm certificate distrust mesh-2026 --now");
   cut->footer(cut->get_footer() +
-              "\n\nExit codes: 0 done, or shown; 1 failed; 2 not done in time (it continues)");
+              "\n\nExit codes: 0 done, or shown; 5 not done in time (it continues)");
   cut->add_option("ROOT", distrusted->root, "Name, as `osm certificate status` prints it")
       ->required();
   cut->add_flag("--now", distrusted->now, "Do it");
@@ -224,41 +237,46 @@ void add_certificate(CLI::App& root, Flags& flags) {
     flags.exit_code = distrust(flags, distrusted->root, distrusted->now);
   });
   struct Options {
-    std::string common_name, timeout = "10m";
+    std::string common_name;
     RotateRootOptions root;
   };
   auto options = std::make_shared<Options>();
-  options->root.osm_namespace = "osm-system";
   CLI::App* rotate =
       command(*group, flags, "rotate",
               "Replace one certificate now, or the mesh's root: declare a new root and follow the\n"
               "rotation until the old root is no longer in use",
               "osm certificate rotate bookstore.bookstore.cluster.local\n"
+              "  osm certificate rotate --root --name mesh-2027\n"
               "  osm certificate rotate --mesh-dir /etc/osm/mesh");
   rotate->footer(rotate->get_footer() +
-                 "\n\nExit codes for a root: 0 done; 1 failed; 2 not done in time (it continues)");
+                 "\n\nExit codes for a root: 0 done; 5 not done in time (it continues)");
   rotate->add_option("COMMON_NAME", options->common_name,
                      "Name, as `osm certificate list` prints it");
+  rotate->add_flag("--root", options->root.on_cluster, "Rotate the root of a mesh on Kubernetes");
   rotate->add_option("--mesh-dir", options->root.mesh_dir,
-                     "Rotate the root: the controller's --mesh-dir, to declare the new root in");
+                     "Rotate the root of a mesh on machines: the controller's --mesh-dir, to\n"
+                     "declare the new root in");
   rotate->add_option("--name", options->root.name, "Name of the new root (default: from the time)");
-  rotate->add_option("--osm-namespace", options->root.osm_namespace, "The controller's")
-      ->capture_default_str();
   rotate->add_option("--trust-domain", options->root.trust_domain,
                      "Trust domain of the new root (default: the present one)");
-  rotate->add_option("--wait", options->timeout, "Time to follow a rotation: 30s, 10m")
-      ->capture_default_str();
+  add_time(*rotate, "--wait", options->root.timeout, "Time to follow a rotation");
   rotate->callback([&flags, options] {
-    if (options->common_name.empty() == options->root.mesh_dir.empty()) {
-      std::cerr << "osm: name a certificate, or give --mesh-dir to rotate the root\n";
-      flags.exit_code = kUsage;
+    RotateRootOptions& wanted = options->root;
+    if (!options->common_name.empty() + !wanted.mesh_dir.empty() + wanted.on_cluster != 1) {
+      flags.exit_code = fail(flags, {ErrorCode::kInvalidArgument,
+                                     "name a certificate, or rotate the root: with --root on "
+                                     "Kubernetes, with --mesh-dir on machines"});
       return;
     }
-    if (!options->root.mesh_dir.empty()) {
-      const auto timeout = parse_duration(options->timeout);
-      if (timeout.ok()) options->root.timeout = *timeout;
-      flags.exit_code =
-          timeout.ok() ? rotate_root(flags.client(), options->root) : fail(timeout.error());
+    if (wanted.on_cluster && flags.client().is_local()) {
+      flags.exit_code = fail(flags, {ErrorCode::kInvalidArgument,
+                                     "--root is for a mesh on Kubernetes: name the cluster with "
+                                     "--kubeconfig, or give --mesh-dir"});
+      return;
+    }
+    if (options->common_name.empty()) {
+      wanted.osm_namespace = flags.mesh.osm_namespace;
+      flags.exit_code = rotate_root(flags, wanted);
       return;
     }
     flags.exit_code = print(

@@ -36,6 +36,15 @@ Result<std::unique_ptr<kubernetes::Cluster>> connect(const ClusterFlags& flags,
                               .runtime = runtime});
 }
 
+bool names_cluster(const ClusterFlags& flags) {
+  return !flags.kubeconfig.empty() || !flags.context.empty();
+}
+
+bool finds_cluster(const ClusterFlags& flags) {
+  const std::string file = kubeconfig_of(flags, daemon::environment());
+  return file.empty() || std::filesystem::exists(file);
+}
+
 void add_cluster(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--kubeconfig", flags.kubeconfig,
                  "kubeconfig of the cluster (default: $KUBECONFIG, else ~/.kube/config)");

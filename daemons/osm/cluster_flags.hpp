@@ -17,6 +17,10 @@ struct ClusterFlags {
 
 void add_cluster(CLI::App& app, ClusterFlags& flags);
 
+// True if a flag names the cluster / if there is a kubeconfig or a pod's cluster to use.
+bool names_cluster(const ClusterFlags& flags);
+bool finds_cluster(const ClusterFlags& flags);
+
 // Failure: as kubernetes::connect. Lifetime: `runtime` outlives the cluster.
 Result<std::unique_ptr<kubernetes::Cluster>> connect(const ClusterFlags& flags,
                                                      OwnRuntime& runtime);

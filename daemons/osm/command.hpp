@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/value.hpp>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -14,26 +15,32 @@
 
 namespace osm::cli {
 
-enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
-
-// $OSM_STATE_DIR, else /var/lib/osm.
-std::string default_state_dir();
+// The exit codes of every command; docs/run.md has them for people.
+enum ExitCode {
+  kDone = 0,      // done; the call is allowed
+  kFailed = 1,    // failed, or a fault was found
+  kUsage = 2,     // wrong usage: nothing was tried
+  kDenied = 3,    // a policy denies the call, or a server refused the caller
+  kNotAsked = 4,  // nobody answered
+  kNotYet = 5,    // not in time; it continues
+};
+ExitCode exit_code_of(const Error& error);
 
 struct Flags {
-  std::string state_dir = default_state_dir();
+  MeshFlags mesh;
   std::string output = "table";
-  double timeout_seconds = 10;
-  int exit_code = kDone;  // result of the command that ran
+  std::chrono::milliseconds timeout{10'000};  // of a question
+  int exit_code = kDone;                      // result of the command that ran
 
-  bool as_json() const { return output == "json"; }
-  std::chrono::milliseconds timeout() const {
-    return std::chrono::milliseconds(static_cast<long>(timeout_seconds * 1000));
-  }
-  AdminClient client() const { return {state_dir, timeout()}; }
+  bool for_programs() const { return output == "json" || output == "yaml"; }
+  // A line of JSON or a YAML document, as `output` says.
+  std::string written(const boost::json::value& answer) const;
+  AdminClient client() const { return {mesh, timeout}; }
 };
 
-// Tells people what went wrong. Result: the exit code.
-int fail(const Error& error);
+// Says what went wrong: for programs on standard output, as {"error":{"code","message","remedy"}}.
+// Result: the exit code of the error.
+int fail(const Flags& flags, const Error& error);
 
 // Prints an answer: as it is for programs, by `show` for people. Result: the exit code.
 int print(const Flags& flags, const Result<boost::json::value>& answer,
@@ -43,12 +50,27 @@ int print(const Flags& flags, const Result<boost::json::value>& answer,
 CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* what,
                   const char* example, bool prints = true);
 
+// The same for a command that asks the API server only.
+CLI::App* cluster_command(CLI::App& parent, Flags& flags, const char* name, const char* what,
+                          const char* example, bool prints = true);
+
+// -o table|json|yaml.
+void add_output(CLI::App& app, Flags& flags);
+
 // A command that prints the answer to GET `path`.
 void query(CLI::App& parent, Flags& flags, const char* name, const char* what, const char* example,
            const char* path, std::string (*show)(const boost::json::value&));
 
-// "500ms", "30s", "2m", or seconds without a unit. Failure: kInvalidArgument.
-Result<std::chrono::milliseconds> parse_duration(const std::string& text);
+// Times that an option takes.
+struct TimeRange {
+  std::chrono::milliseconds least{0};
+  std::chrono::milliseconds most = std::chrono::hours(24);
+};
+
+// An option that takes a time: 500ms, 30s, 5m, 1h30m. The only one: all commands take the same.
+// `time` is the default; 0: none is shown. Lifetime: `time` outlives `app`.
+CLI::Option* add_time(CLI::App& app, const char* names, std::chrono::milliseconds& time,
+                      const char* what, TimeRange range = {});
 
 // `path` from the root directory on, without "." and "..".
 std::string absolute(const std::string& path);
@@ -59,19 +81,38 @@ inline std::string printable(std::string_view text) { return escape_controls(tex
 
 // The commands with files of their own.
 void add_vm_bootstrap(CLI::App& vm, Flags& flags);
+void add_vm_token(CLI::App& vm, Flags& flags);
+void add_vm_join(CLI::App& vm, Flags& flags);
 void add_vm_renew(CLI::App& vm, Flags& flags);
+void add_vm_drain(CLI::App& vm, Flags& flags);
+void add_vm_leave(CLI::App& vm, Flags& flags);
+void add_proxy(CLI::App& root, Flags& flags);
 void add_policy(CLI::App& root, Flags& flags);
+void add_graph(CLI::App& root, Flags& flags);
+void add_check(CLI::App& root, Flags& flags);
+void add_verify(CLI::App& root, Flags& flags);
+void add_namespace(CLI::App& root, Flags& flags);
+void add_metrics(CLI::App& root, Flags& flags);
+void add_mesh(CLI::App& root, Flags& flags);
+void add_completion(CLI::App& root, Flags& flags);
+void add_support(CLI::App& root, Flags& flags);
 void add_status(CLI::App& root, Flags& flags);
+void add_objects(CLI::App& root, Flags& flags);  // apply, get, delete, edit
+void add_edit(CLI::App& root, Flags& flags);
 void add_certificate(CLI::App& root, Flags& flags);
 void add_deny(CLI::App& root, Flags& flags);
 void add_migrate(CLI::App& root, Flags& flags);
 void add_install(CLI::App& root, Flags& flags);
+void add_upgrade(CLI::App& root, Flags& flags);
 void add_uninstall(CLI::App& root, Flags& flags);
 
-// `osm status` of an object: prints the last answer. Result: the exit code: 0 applied; 1 rejected,
-// refused or failed, or with `must_exist` not in the mesh; 2 not applied. Blocking: with `wait`, up
-// to the time-out and one request more; a terminal is told how it goes.
+// `osm status` of an object: prints the last answer. Result: the exit code: kDone applied; kFailed
+// rejected or refused, or with `must_exist` not in the mesh; kNotYet not applied; or that of the
+// error. If all proxies have it, `confirm` is asked before the answer is printed; its failure is
+// printed in its place. Blocking: with `wait`, up to the time-out and one request more; a terminal
+// is told how it goes.
 int run_status(const Flags& flags, const ObjectKey& object, bool wait,
-               std::chrono::milliseconds timeout, bool must_exist = false);
+               std::chrono::milliseconds timeout, bool must_exist = false,
+               const std::function<Status()>& confirm = {});
 
 }  // namespace osm::cli

@@ -43,7 +43,8 @@ enum class Identity { kAccount, kProxy, kEither };
 struct DenyOptions {
   std::string identity;  // "NAMESPACE/NAME" or a UUID
   Identity expected = Identity::kEither;
-  std::string reason, mesh_dir, osm_namespace = "osm-system", wait = "30s";
+  std::string reason, mesh_dir;
+  std::chrono::milliseconds wait{30'000};
 };
 
 using Lists = std::map<ObjectKey, Denylist>;
@@ -98,7 +99,7 @@ spec:
 
 // The right to change the file: one command has it at a time, until the result is destroyed. The
 // lock is on the directory itself, so nothing is left behind in it.
-// Failure: kStorage, kUnavailable. Blocking: until `deadline`.
+// Failure: kStorage, kConflict. Blocking: until `deadline`.
 Result<Descriptor> lock(const std::string& mesh_dir, steady_clock::time_point deadline) {
   const auto storage = [&](std::string_view remedy) {
     return Error{ErrorCode::kStorage, fmt::format("{}: {}. {}", mesh_dir,
@@ -112,7 +113,7 @@ Result<Descriptor> lock(const std::string& mesh_dir, steady_clock::time_point de
       return storage("The directory cannot be locked; run the command on the machine that has it");
     if (steady_clock::now() >= deadline)
       return Error{
-          ErrorCode::kUnavailable,
+          ErrorCode::kConflict,
           mesh_dir +
               ": another `osm deny` holds the lock on this directory; nothing was written. "
               "Repeat the command, or end the other one (`fuser -v` names it)"};
@@ -130,10 +131,10 @@ Result<Lists> read_lists(const std::string& path) {
   const spec::Kind& kind = *spec::find_kind(spec::mesh_kinds(), kinds::kDenylist);
   for (const auto& object : objects) {
     const spec::DecodedPolicy decoded =
-        object->key.is(kinds::kDenylist) ? kind.decode(*object) : spec::DecodedPolicy();
+        object->key.is(kinds::kDenylist) ? kind.decode(*object, {}) : spec::DecodedPolicy();
     if (!decoded.value || !decoded.problems.empty())
-      return Error{ErrorCode::kInvalidArgument, path + " holds more than valid Denylists: move " +
-                                                    object->key.str() + " to another file"};
+      return Error{ErrorCode::kConflict, path + " holds more than valid Denylists: move " +
+                                             object->key.str() + " to another file"};
     lists.emplace(object->key, *decoded.value->get<Denylist>());
   }
   return lists;
@@ -191,23 +192,25 @@ Status check_kept(const DenyOptions& options, const ObjectKey& key) {
 // Writes the file and waits until every proxy has it. Result: the exit code of `osm status`.
 int change(const Flags& flags, const DenyOptions& options) {
   const bool deny = options.expected != Identity::kEither;
-  const auto wait = parse_duration(options.wait);
   auto parsed = parse_identity(options.identity, options.expected);
-  if (!wait.ok() || !parsed.ok()) return fail(parsed.ok() ? wait.error() : parsed.error());
+  if (!parsed.ok()) return fail(flags, parsed.error());
   Denylist list = *std::move(parsed);
   list.reason = to_utf8(options.reason);
   if (list.reason.size() > kMaxReason)
-    return fail({ErrorCode::kInvalidArgument, "--reason: at most 256 bytes"});
-  const ObjectKey key = object_of(list, options.osm_namespace);
+    return fail(flags, {ErrorCode::kInvalidArgument, "--reason: at most 256 bytes"});
+  const ObjectKey key = object_of(list, flags.mesh.osm_namespace);
   const AdminClient client = flags.client();
   const auto before = connected(client, list);
-  if (Status written = edit(options, key, list, steady_clock::now() + *wait); !written.ok())
-    return fail(written.error());
-  const int code = run_status(flags, key, true, *wait, deny);
-  if (!deny) return code;
-  if (code == kDone)
-    if (const Status kept = check_kept(options, key); !kept.ok()) return fail(kept.error());
-  if (flags.as_json()) return code;
+  if (Status written = edit(options, key, list, steady_clock::now() + options.wait); !written.ok())
+    return fail(flags, written.error());
+  bool taken_back = false;
+  const auto confirm = [&]() -> Status {
+    Status kept = deny ? check_kept(options, key) : Status();
+    taken_back = !kept.ok();
+    return kept;
+  };
+  const int code = run_status(flags, key, true, options.wait, deny, confirm);
+  if (!deny || taken_back || flags.for_programs()) return code;
   const auto after = connected(client, list);
   for (const auto& [uuid, workload] : before)
     std::cout << printable(after.contains(uuid) ? "still connected: " : "cut: ")
@@ -221,7 +224,7 @@ void add_change(CLI::App* app, Flags& flags, Identity expected, const char* name
   options->expected = expected;
   app->footer(
       app->get_footer() +
-      "\n\nExit codes: 0 in force at every proxy of this controller; 1 failed; 2 not in time "
+      "\n\nExit codes: 0 in force at every proxy of this controller; 1 failed; 5 not in time "
       "(it continues)");
   app->add_option(named, options->identity, "As `osm proxy list` prints it")->required();
   if (expected != Identity::kEither)
@@ -232,12 +235,9 @@ void add_change(CLI::App* app, Flags& flags, Identity expected, const char* name
                   "run the command at each. On Kubernetes apply a Denylist with\n"
                   "kubectl instead")
       ->required();
-  app->add_option("--osm-namespace", options->osm_namespace, "The controller's")
-      ->capture_default_str();
-  app->add_option("--wait", options->wait,
-                  "Time to wait for another `osm deny` that writes, and then\n"
-                  "for the proxies: 30s, 2m")
-      ->capture_default_str();
+  add_time(*app, "--wait", options->wait,
+           "Time to wait for another `osm deny` that writes, and then\n"
+           "for the proxies");
   app->callback([&flags, options] { flags.exit_code = change(flags, *options); });
 }
 

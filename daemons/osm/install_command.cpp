@@ -1,4 +1,4 @@
-// `osm install`: the control plane on a Kubernetes cluster.
+// `osm install` and `osm upgrade`: the control plane on a Kubernetes cluster.
 #include <fmt/format.h>
 
 #include <boost/json/array.hpp>
@@ -16,6 +16,7 @@
 #include "base/read_file.hpp"
 #include "cluster_flags.hpp"
 #include "command.hpp"
+#include "daemons/version.hpp"
 #include "osm/kubernetes/install.hpp"
 #include "osm/runtime/own_runtime.hpp"
 
@@ -32,8 +33,9 @@ struct InstallOptions {
   kubernetes::ChartOptions chart;
   ClusterFlags cluster;
   std::vector<std::string> files;
-  std::string mesh_name, output = "table", timeout = "5m";
-  bool dry_run = false, no_wait = false, force = false, show_values = false;
+  std::string mesh_name;
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  bool dry_run = false, no_wait = false, force = false, show_values = false, reset_values = false;
 };
 
 Result<std::vector<kubernetes::Manifest>> render(InstallOptions& options) {
@@ -41,12 +43,11 @@ Result<std::vector<kubernetes::Manifest>> render(InstallOptions& options) {
     OSM_TRY(std::string text, read_file(path, kMaxValuesBytes));
     options.chart.values_files.push_back({path, std::move(text)});
   }
-  if (!options.mesh_name.empty())
-    options.chart.settings.push_back("osm.meshName=" + options.mesh_name);
   return kubernetes::render_chart(options.chart);
 }
 
-int print_manifests(const std::vector<kubernetes::Manifest>& manifests, bool as_json) {
+int print_manifests(const std::vector<kubernetes::Manifest>& manifests, const Flags& flags) {
+  const bool as_json = flags.output == "json";
   json::array items;
   for (const kubernetes::Manifest& manifest : manifests) {
     if (as_json)
@@ -55,9 +56,7 @@ int print_manifests(const std::vector<kubernetes::Manifest>& manifests, bool as_
       std::cout << "---\n# Source: " << manifest.source << '\n' << manifest.yaml;
   }
   if (as_json)
-    std::cout << json::serialize(
-                     json::object{{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}})
-              << '\n';
+    std::cout << flags.written({{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}});
   return std::cout.flush() ? kDone : kFailed;
 }
 
@@ -74,6 +73,7 @@ std::string mesh_name_of(const std::vector<kubernetes::Manifest>& manifests) {
 
 const char* word_of(kubernetes::Change change) {
   if (change == kubernetes::Change::kCreated) return "created";
+  if (change == kubernetes::Change::kKept) return "kept";
   return change == kubernetes::Change::kChanged ? "changed" : "unchanged";
 }
 
@@ -88,7 +88,7 @@ Status wait_until_up(kubernetes::Cluster& cluster,
     if (missing.ok() && missing->empty()) return {};
     const std::string now = missing.ok() ? *missing : missing.error().message;
     if (steady_clock::now() >= deadline)
-      return Error{ErrorCode::kDeadlineExceeded,
+      return Error{ErrorCode::kNotReady,
                    "the objects are applied, but the mesh is not up in time: " + now +
                        ". Look at `kubectl get pods,events` of its namespace"};
     if (now != told) std::cerr << "waiting: " << printable(now) << '\n';
@@ -97,65 +97,133 @@ Status wait_until_up(kubernetes::Cluster& cluster,
   }
 }
 
-int apply(const InstallOptions& options, const std::vector<kubernetes::Manifest>& manifests,
-          std::chrono::milliseconds timeout) {
-  OwnRuntime runtime({.least = LogLevel::kError});
-  const auto cluster = connect(options.cluster, runtime);
-  if (!cluster.ok()) return fail(cluster.error());
-  if (const Status alone = kubernetes::check_no_other_mesh(**cluster, manifests); !alone.ok())
-    return fail(alone.error());
+// Applies the objects, deletes what they replace, and waits. Result: the objects and their changes.
+Result<json::array> apply(const Flags& flags, const InstallOptions& options,
+                          kubernetes::Cluster& cluster,
+                          const std::vector<kubernetes::Manifest>& manifests) {
+  OSM_TRY(kubernetes::check_no_other_mesh(cluster, manifests));
   json::array applied;
   const auto report = [&](const std::string& object, const char* change) {
-    if (options.output == "table")
+    if (flags.output == "table")
       std::cout << fmt::format("{:<10}{}\n", change, object) << std::flush;
     applied.push_back(json::object{{"object", object}, {"change", change}});
   };
-  const auto removed = kubernetes::prune(**cluster, manifests);
-  if (!removed.ok()) return fail(removed.error());
-  for (const std::string& object : *removed) report(object, "deleted");
+  const auto prune = [&](kubernetes::PrunedKinds kinds) -> Status {
+    OSM_TRY(const auto removed, kubernetes::prune(cluster, manifests, kinds));
+    for (const std::string& object : removed) report(object, "deleted");
+    return {};
+  };
+  OSM_TRY(prune(kubernetes::PrunedKinds::kAutoscalers));
   for (const kubernetes::Manifest& manifest : manifests) {
-    const auto done = kubernetes::apply_manifest(**cluster, manifest, options.force);
+    const auto done = kubernetes::apply_manifest(cluster, manifest, options.force);
     if (!done.ok()) {
       Error error = done.error();
       if (error.code == ErrorCode::kConflict)
         error.message += "; --force-conflicts takes the field over from that manager";
-      return fail(error);
+      return error;
     }
     report(done->object, word_of(done->change));
   }
-  if (!options.no_wait)
-    if (const Status up = wait_until_up(**cluster, manifests, timeout); !up.ok())
-      return fail(up.error());
+  if (!options.no_wait) OSM_TRY(wait_until_up(cluster, manifests, options.timeout));
+  OSM_TRY(prune(kubernetes::PrunedKinds::kOthers));
+  return applied;
+}
+
+int print_next_steps(const Flags& flags, const InstallOptions& options,
+                     const std::string& mesh_name, const json::array& applied) {
   const std::string& ns = options.chart.osm_namespace;
-  if (options.output == "json") {
-    std::cout << json::serialize(json::object{{"namespace", ns}, {"objects", applied}}) << '\n';
+  if (flags.for_programs()) {
+    std::cout << flags.written({{"namespace", ns}, {"objects", applied}});
   } else {
     std::cout << fmt::format(
         "OSM {} in namespace {}.\n"
         "Next: let a namespace join the mesh, and restart its pods:\n"
-        "  kubectl label namespace <name> openservicemesh.io/monitored-by={}\n"
-        "  kubectl annotate namespace <name> openservicemesh.io/sidecar-injection=enabled\n"
+        "  osm namespace add <name> --mesh-name {}\n"
         "  kubectl rollout restart deployment -n <name>\n",
-        options.no_wait ? "is applied" : "is up", ns, mesh_name_of(manifests));
+        options.no_wait ? "is applied" : "is up", ns, mesh_name);
   }
   return std::cout.flush() ? kDone : kFailed;
 }
 
-int run_install(InstallOptions& options) {
+int run_install(const Flags& flags, InstallOptions& options) {
   if (options.show_values) {
     std::cout << kubernetes::chart_values();
     return std::cout.flush() ? kDone : kFailed;
   }
-  if (options.output == "yaml" && !options.dry_run) {
-    std::cerr << "osm: -o yaml prints the objects: it needs --dry-run\n";
-    return kUsage;
-  }
-  const auto timeout = parse_duration(options.timeout);
-  if (!timeout.ok()) return fail(timeout.error()), kUsage;
+  if (!options.mesh_name.empty())
+    options.chart.settings.push_back("osm.meshName=" + options.mesh_name);
   const auto manifests = render(options);
-  if (!manifests.ok()) return fail(manifests.error());
-  if (options.dry_run) return print_manifests(*manifests, options.output == "json");
-  return apply(options, *manifests, *timeout);
+  if (!manifests.ok()) return fail(flags, manifests.error()), kUsage;
+  if (options.dry_run) return print_manifests(*manifests, flags);
+  OwnRuntime runtime({.least = LogLevel::kError});
+  const auto cluster = connect(options.cluster, runtime);
+  if (!cluster.ok()) return fail(flags, cluster.error());
+  const auto applied = apply(flags, options, **cluster, *manifests);
+  if (!applied.ok()) return fail(flags, applied.error());
+  return print_next_steps(flags, options, mesh_name_of(*manifests), *applied);
+}
+
+// The objects with the values of the installed mesh, and what the operator changes of them.
+Result<std::vector<kubernetes::Manifest>> render_again(InstallOptions& options,
+                                                       const kubernetes::Installation& present) {
+  if (options.reset_values)
+    options.chart.settings.insert(options.chart.settings.begin(),
+                                  "osm.meshName=" + present.mesh_name);
+  else
+    options.chart.values_files.push_back(present.values);
+  auto manifests = render(options);
+  if (manifests.ok() || options.reset_values) return manifests;
+  Error error = manifests.error();
+  error.message += "; the values of the installed mesh are in " + present.values.name +
+                   ", and --reset-values leaves them out";
+  return error;
+}
+
+int run_upgrade(const Flags& flags, InstallOptions& options) {
+  OwnRuntime runtime({.least = LogLevel::kError});
+  const auto cluster = connect(options.cluster, runtime);
+  if (!cluster.ok()) return fail(flags, cluster.error());
+  const std::string& ns = options.chart.osm_namespace;
+  const auto present = kubernetes::find_installation(**cluster, ns);
+  if (!present.ok()) return fail(flags, present.error());
+  const auto manifests = render_again(options, *present);
+  if (!manifests.ok()) return fail(flags, manifests.error()), kUsage;
+  if (options.dry_run) return print_manifests(*manifests, flags);
+  const std::string mesh = mesh_name_of(*manifests);
+  if (flags.output == "table")
+    std::cout << fmt::format("mesh {} in namespace {}: version {} to {}\n", mesh, ns,
+                             present->version, kVersion);
+  const auto applied = apply(flags, options, **cluster, *manifests);
+  if (!applied.ok()) return fail(flags, applied.error());
+  if (flags.for_programs())
+    std::cout << flags.written(
+        {{"namespace", ns}, {"from", present->version}, {"to", kVersion}, {"objects", *applied}});
+  else
+    std::cout << fmt::format("OSM successfully upgraded mesh {} in namespace {}\n", mesh, ns);
+  return std::cout.flush() ? kDone : kFailed;
+}
+
+// The flags that `install` and `upgrade` have in common.
+void add_chart_flags(CLI::App& app, Flags& flags, InstallOptions& options) {
+  app.add_option("--osm-namespace", options.chart.osm_namespace, "Namespace of the control plane")
+      ->capture_default_str();
+  app.add_option("-f,--values", options.files,
+                 "YAML file with values; may be repeated, the last wins");
+  app.add_option(
+         "--set", options.chart.settings,
+         "PATH=VALUE of one value, or several with commas; may be repeated, and wins over files")
+      ->allow_extra_args(false);
+  app.add_flag("--dry-run", options.dry_run, "Print the objects, and change nothing");
+  add_cluster(app, options.cluster);
+  app.add_flag(
+      "--force-conflicts", options.force,
+      "Take over fields that another manager, such as kubectl or helm, has set differently");
+  app.add_flag("--no-wait", options.no_wait, "Do not wait until the mesh is up");
+  add_time(app, "--timeout", options.timeout, "Longest wait until the mesh is up");
+  app.add_option("-o,--output", flags.output,
+                 "table, or json or yaml for programs; with --dry-run yaml is the default")
+      ->check(CLI::IsMember({"table", "yaml", "json"}))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -163,38 +231,37 @@ int run_install(InstallOptions& options) {
 void add_install(CLI::App& root, Flags& flags) {
   auto options = std::make_shared<InstallOptions>();
   CLI::App* app = root.add_subcommand(
-      "install", "Install the mesh on a Kubernetes cluster, or change its values");
+      "install", "Install the mesh on a Kubernetes cluster, or apply all its values anew");
   app->footer(
       "Example:\n"
       "  osm install --show-values > values.yaml\n"
       "  osm install -f values.yaml --set osm.image.registry=registry.example.com/mesh\n"
-      "  osm install --set osm.osmController.autoScale.enable=true\n"
+      "  osm install -f values.yaml --set osm.osmController.autoScale.enable=true\n"
       "  osm install --dry-run > mesh.yaml      (for GitOps; `kubectl apply --server-side -f`)\n"
-      "Values are those of charts/osm. A second run changes only what differs.");
-  app->add_option("--osm-namespace", options->chart.osm_namespace, "Namespace of the control plane")
-      ->capture_default_str();
+      "Values are those of charts/osm. A second run changes only what differs. It sets values that "
+      "it is not given to their defaults; `osm upgrade` keeps them.");
+  add_chart_flags(*app, flags, *options);
   app->add_option("--mesh-name", options->mesh_name, "Short for --set osm.meshName=NAME");
-  app->add_option("-f,--values", options->files,
-                  "YAML file with values; may be repeated, the last wins");
-  app->add_option(
-         "--set", options->chart.settings,
-         "PATH=VALUE of one value, or several with commas; may be repeated, and wins over files")
-      ->allow_extra_args(false);
   app->add_flag("--show-values", options->show_values,
                 "Print all values with their defaults, and end");
-  app->add_flag("--dry-run", options->dry_run, "Print the objects, and change nothing");
-  add_cluster(*app, options->cluster);
-  app->add_flag(
-      "--force-conflicts", options->force,
-      "Take over fields that another manager, such as kubectl or helm, has set differently");
-  app->add_flag("--no-wait", options->no_wait, "Do not wait until the mesh is up");
-  app->add_option("--timeout", options->timeout, "Longest wait until the mesh is up: 30s, 5m")
-      ->capture_default_str();
-  app->add_option("-o,--output", options->output,
-                  "table; yaml with --dry-run, where it is the default; json for programs")
-      ->check(CLI::IsMember({"table", "yaml", "json"}))
-      ->capture_default_str();
-  app->callback([&flags, options] { flags.exit_code = run_install(*options); });
+  app->callback([&flags, options] { flags.exit_code = run_install(flags, *options); });
+}
+
+void add_upgrade(CLI::App& root, Flags& flags) {
+  auto options = std::make_shared<InstallOptions>();
+  CLI::App* app = root.add_subcommand(
+      "upgrade", "Bring an installed mesh to the version of this command, or change some values");
+  app->footer(
+      "Example:\n"
+      "  osm upgrade\n"
+      "  osm upgrade --set osm.injector.replicaCount=3\n"
+      "  osm upgrade --reset-values -f values.yaml\n"
+      "Values of the installed mesh stay if they are not given. To roll back, run `osm upgrade` of "
+      "the older version. CRDs of a newer version stay.");
+  add_chart_flags(*app, flags, *options);
+  app->add_flag("--reset-values", options->reset_values,
+                "Begin with the defaults, not with the values of the installed mesh");
+  app->callback([&flags, options] { flags.exit_code = run_upgrade(flags, *options); });
 }
 
 }  // namespace osm::cli

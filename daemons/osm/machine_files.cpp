@@ -154,7 +154,7 @@ Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory, Other 
   if (!opened) return storage(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
   ProxyFilesLock locked(directory, std::move(opened));
   if (::flock(locked.fd_.get(), other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
-    return Error{ErrorCode::kUnavailable,
+    return Error{ErrorCode::kConflict,
                  directory + ": another `osm vm renew` is at it; one at a time is enough"};
   // Without the new key the certificate is that of the key that is there.
   if (locked.staged(kCertificate) && !locked.staged(kKey)) OSM_TRY(locked.commit(kCertificate));
@@ -237,6 +237,16 @@ void ProxyFilesLock::discard() const {
   for (const std::string& name :
        {std::string(kCertificate), std::string(kTrustBundle), std::string(kNames), kKey})
     ::unlinkat(fd_.get(), staged_name(name).c_str(), 0);
+}
+
+Result<bool> ProxyFilesLock::remove_all() const {
+  for (const std::string& name :
+       {kKey, std::string(kCertificate), std::string(kTrustBundle), std::string(kNames),
+        std::string("tls_certificate_sds_secret.yaml"), std::string(kBootstrap),
+        std::string("hosts"), std::string("intercept.sh")})
+    if (::unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT)
+      return storage(directory_ + '/' + name, "Delete it by hand");
+  return ::rmdir(directory_.c_str()) == 0;
 }
 
 }  // namespace osm::cli

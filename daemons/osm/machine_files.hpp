@@ -58,7 +58,7 @@ class ProxyFilesLock {
   enum class Other { kRefuse, kAwait };
 
   // Takes the lock, and completes a replacement that a killed process had begun. Failure: kStorage,
-  // kUnavailable (another process has the lock). Blocking: with kAwait, until that one ends.
+  // kConflict (another process has the lock). Blocking: with kAwait, until that one ends.
   static Result<ProxyFilesLock> take(const std::string& directory, Other other = Other::kRefuse);
 
   // Failure: kStorage, kInvalidSyntax naming the file and the remedy.
@@ -68,6 +68,11 @@ class ProxyFilesLock {
   // renamed, so that a key is beside another's certificate for no longer than two renames take; and
   // whoever is killed between them, the next take() does the second. Failure: kStorage.
   Status replace(const NewProxyFiles& files) const;
+
+  // Deletes the files that `osm vm bootstrap` or `osm vm join` wrote, the key first, and then the
+  // directory if nothing else is in it. Result: true if the directory is gone. Failure: kStorage
+  // naming the file; the others before it are deleted.
+  Result<bool> remove_all() const;
 
  private:
   ProxyFilesLock(std::string directory, Descriptor fd)

@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/serialize.hpp>
 #include <iostream>
+#include <string_view>
+#include <vector>
 
 #include "base/json.hpp"
 #include "command.hpp"
@@ -15,26 +17,11 @@ using namespace osm::cli;
 void add_vm(CLI::App& root, Flags& flags) {
   CLI::App* vm = root.add_subcommand("vm", "Machines of the mesh")->require_subcommand(1);
   add_vm_bootstrap(*vm, flags);
+  add_vm_token(*vm, flags);
+  add_vm_join(*vm, flags);
   add_vm_renew(*vm, flags);
-}
-
-void add_proxy(CLI::App& root, Flags& flags) {
-  CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
-  query(*proxy, flags, "list", "Connected proxies and the state of their configuration",
-        "osm proxy list", "/v1/proxies", show_proxies);
-
-  CLI::App* get = proxy->add_subcommand("get", "Details of one proxy")->require_subcommand(1);
-  auto name = std::make_shared<std::string>();
-  CLI::App* dump = command(*get, flags, "config_dump",
-                           "Configuration that a proxy was sent and acknowledged, as\n"
-                           "envoy.admin.v3.ConfigDump (always JSON, without keys)",
-                           "osm proxy get config_dump shop/web-1");
-  dump->add_option("NAME", *name, "NAMESPACE/WORKLOAD, a workload's name, or the proxy's UUID")
-      ->required();
-  dump->callback([&flags, name] {
-    flags.exit_code =
-        print(flags, flags.client().get("/v1/proxies/config_dump", {{"name", *name}}), nullptr);
-  });
+  add_vm_drain(*vm, flags);
+  add_vm_leave(*vm, flags);
 }
 
 void add_version(CLI::App& root, Flags& flags) {
@@ -49,31 +36,48 @@ void add_version(CLI::App& root, Flags& flags) {
     if (!*client_only) {
       const auto answer = flags.client().get("/v1/version");
       if (!answer.ok()) {
-        std::cout << (flags.as_json() ? "" : text);
-        flags.exit_code = fail(answer.error());
+        std::cout << (flags.for_programs() ? "" : text);
+        flags.exit_code = fail(flags, answer.error());
         return;
       }
       versions["controller"] = *answer;
       text += "controller: " + osm::text_at(*answer, "version") + " (" +
               osm::text_at(*answer, "commit") + ")\n";
     }
-    std::cout << (flags.as_json() ? json::serialize(versions) + '\n' : text);
+    std::cout << (flags.for_programs() ? flags.written(versions) : text);
   });
 }
 
 // Names the word that is no command, and the choices.
-std::string explain(const CLI::App* app, const CLI::Error& error) {
+std::string explanation(const CLI::App& root, const CLI::Error& error) {
+  const CLI::App* app = &root;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  std::string text = std::string("osm: ") + error.what();
+  std::string text = error.what();
   const auto choices = app->get_subcommands([](const CLI::App*) { return true; });
   if (!choices.empty()) {
     const auto words = app->remaining();
-    text =
-        words.empty() ? "osm: a command is missing" : "osm: '" + words.front() + "' is no command";
+    text = words.empty() ? "a command is missing" : "'" + words.front() + "' is no command";
     text += app->get_parent() ? " of '" + app->get_name() + "'; there are:" : "; there are:";
     for (const CLI::App* choice : choices) text += ' ' + choice->get_name();
   }
-  return text + "\n--help shows flags and examples.\n";
+  return text;
+}
+
+std::string failure_message(const CLI::App* app, const CLI::Error& error) {
+  return "osm: " + explanation(*app, error) + "\n--help shows flags and examples.\n";
+}
+
+// The output for programs that a command line asks for; empty: none. The words of one that is wrong
+// may not have been read up to -o.
+std::string output_for_programs(const std::vector<std::string_view>& words) {
+  for (const std::string format : {"json", "yaml"}) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == "--output=" + format || words[i] == "-o" + format) return format;
+      const bool is_output = words[i] == "-o" || words[i] == "--output";
+      if (is_output && i + 1 < words.size() && words[i + 1] == format) return format;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -81,28 +85,48 @@ std::string explain(const CLI::App* app, const CLI::Error& error) {
 int main(int argc, char** argv) {
   CLI::App app{"osm: inspect and manage an Open Service Mesh controller"};
   app.require_subcommand(1);
-  app.failure_message(explain);
+  app.set_version_flag("--version", osm::kVersionText,
+                       "Print the version of this command and exit");
+  app.failure_message(failure_message);
   app.footer(
-      "Exit codes: 0 done or allowed, 1 failed or denied, 2 wrong usage.\n"
+      "Exit codes: 0 done, or allowed; 1 failed, or a fault was found; 2 wrong usage;\n"
+      "3 denied by a policy, or the caller was refused; 4 could not ask, nobody answered;\n"
+      "5 not yet, it continues.\n"
       "`osm COMMAND --help` shows flags and examples.");
   Flags flags;
   add_install(app, flags);
+  add_upgrade(app, flags);
   add_uninstall(app, flags);
+  add_mesh(app, flags);
+  add_namespace(app, flags);
+  add_metrics(app, flags);
+  add_check(app, flags);
+  add_verify(app, flags);
   add_vm(app, flags);
   add_proxy(app, flags);
   add_policy(app, flags);
+  add_graph(app, flags);
   query(app, flags, "problems",
         "Objects that the controller left out of the mesh, with the reasons", "osm problems",
         "/v1/problems", show_problems);
+  query(app, flags, "providers",
+        "Where endpoints come from, in order of precedence, and whether they are current",
+        "osm providers", "/v1/providers", show_providers);
   add_status(app, flags);
+  add_objects(app, flags);
   add_certificate(app, flags);
   add_deny(app, flags);
   add_migrate(app, flags);
+  add_support(app, flags);
+  add_completion(app, flags);
   add_version(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    flags.output = output_for_programs({argv, argv + argc});
+    if (flags.output.empty()) return app.exit(error), kUsage;
+    return fail(flags, {osm::ErrorCode::kInvalidArgument, explanation(app, error)});
   }
   return flags.exit_code;
 }

@@ -109,10 +109,10 @@ std::string to_table(const Report& report) {
 int check(const Flags& flags, const MigrateOptions& options) {
   const auto report = report_of(options);
   if (!report.ok()) {
-    fail(report.error());
+    fail(flags, report.error());
     return kUsage;
   }
-  std::cout << (flags.as_json() ? json::serialize(to_json(*report)) + '\n' : to_table(*report));
+  std::cout << (flags.for_programs() ? flags.written(to_json(*report)) : to_table(*report));
   if (!std::cout.flush()) return kUsage;
   return report->access_changes() ? kFailed : kDone;
 }
@@ -133,9 +133,7 @@ void add_migrate(CLI::App& root, Flags& flags) {
                   "Name of the mesh (default: that of the namespaces' labels)");
   app->add_option("--osm-namespace", options->osm_namespace,
                   "Namespace of the control plane (default: that of the\nMeshConfig)");
-  app->add_option("-o,--output", flags.output, "table, or json for programs")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+  add_output(*app, flags);
   app->footer(
       "VERDICT: the object means less, more or nothing here. ACCESS: refused, if something\n"
       "is refused here that v1.2 allowed; allowed, if something is allowed here that v1.2\n"

@@ -1,5 +1,8 @@
 // `osm policy`: decisions about calls, with the objects that decide.
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/json.hpp"
@@ -9,9 +12,9 @@
 namespace osm::cli {
 namespace {
 
-constexpr int kDenied = 3;  // not the code of a question that failed
+namespace json = boost::json;
 
-void add_check(CLI::App& policy, Flags& flags) {
+void add_check_accounts(CLI::App& policy, Flags& flags) {
   struct Options {
     std::string source, destination;
   };
@@ -19,7 +22,7 @@ void add_check(CLI::App& policy, Flags& flags) {
   CLI::App* app =
       command(policy, flags, "check",
               "Check if an account may call another, and name the object that decides;\n"
-              "exit code 1 if it may not",
+              "exit code 3 if it may not",
               "osm policy check bookbuyer/bookbuyer bookstore/bookstore");
   app->add_option("SOURCE", options->source, "NAMESPACE/ACCOUNT that calls")->required();
   app->add_option("DESTINATION", options->destination, "NAMESPACE/ACCOUNT that is called")
@@ -28,7 +31,72 @@ void add_check(CLI::App& policy, Flags& flags) {
     const auto answer = flags.client().get(
         "/v1/policy/check", {{"source", options->source}, {"destination", options->destination}});
     flags.exit_code = print(flags, answer, show_policy);
-    if (answer.ok() && !bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kFailed;
+    if (answer.ok() && !bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kDenied;
+  });
+}
+
+// Result: the account of the proxy of that workload. Failure: the client's; kNotFound.
+Result<std::string> account_of(const json::value& proxies, const std::string& workload) {
+  for (const json::value& proxy : list_at(proxies, "proxies"))
+    if (text_at(proxy, "name") == workload) return text_at(proxy, "identity");
+  return Error{ErrorCode::kNotFound,
+               "no proxy of " + workload +
+                   " is connected: write NAMESPACE/NAME of a pod or machine with a sidecar; `osm "
+                   "proxy list` shows them"};
+}
+
+Result<json::value> check_pods(const AdminClient& client, const std::string& source,
+                               const std::string& destination) {
+  OSM_TRY(const json::value proxies, client.get("/v1/proxies"));
+  OSM_TRY(const std::string from, account_of(proxies, source));
+  OSM_TRY(const std::string to, account_of(proxies, destination));
+  return client.get("/v1/policy/check", {{"source", from}, {"destination", to}});
+}
+
+void add_check_pods(CLI::App& policy, Flags& flags) {
+  auto pods = std::make_shared<std::pair<std::string, std::string>>();
+  CLI::App* app = command(policy, flags, "check-pods",
+                          "Check if a pod or machine may call another, by their accounts;\n"
+                          "exit code 3 if it may not",
+                          "osm policy check-pods shop/web-7d9c4-x2x7k shop/api-5f6b-q8k2p");
+  app->add_option("SOURCE", pods->first, "NAMESPACE/NAME of the pod that calls")->required();
+  app->add_option("DESTINATION", pods->second, "NAMESPACE/NAME of the pod that is called")
+      ->required();
+  app->callback([&flags, pods] {
+    const auto answer = check_pods(flags.client(), pods->first, pods->second);
+    flags.exit_code = print(flags, answer, show_policy);
+    if (answer.ok() && !bool_at(*answer, "allowed").value_or(false)) flags.exit_code = kDenied;
+  });
+}
+
+// Problems that two objects have with each other.
+bool is_conflict(const json::value& problem) {
+  const std::string code = text_at(problem, "code");
+  return code.starts_with("conflicting-") || code == "duplicate-object";
+}
+
+Result<json::value> conflicts(const AdminClient& client, const std::string& ns) {
+  OSM_TRY(const json::value answer, client.get("/v1/problems"));
+  json::array found;
+  for (const json::value& problem : list_at(answer, "problems")) {
+    const std::string object = text_at(problem, "object");
+    const bool here = ns.empty() || object.find(' ' + ns + '/') != std::string::npos;
+    if (here && is_conflict(problem)) found.push_back(problem);
+  }
+  return json::value(json::object{{"problems", std::move(found)}});
+}
+
+void add_check_conflicts(CLI::App& policy, Flags& flags) {
+  auto ns = std::make_shared<std::string>();
+  CLI::App* app = command(policy, flags, "check-conflicts",
+                          "Objects of which one takes the effect of another;\n"
+                          "exit code 1 if there are any",
+                          "osm policy check-conflicts -n shop");
+  app->add_option("-n,--namespace", *ns, "Only objects of this namespace (default: all)");
+  app->callback([&flags, ns] {
+    const auto answer = conflicts(flags.client(), *ns);
+    flags.exit_code = print(flags, answer, show_problems);
+    if (answer.ok() && !list_at(*answer, "problems").empty()) flags.exit_code = kFailed;
   });
 }
 
@@ -49,7 +117,6 @@ int run_explain(const Flags& flags, const CallOptions& call) {
                                                                 {"certificate", call.certificate},
                                                                 {"headers", headers}});
   const int printed = print(flags, answer, show_explanation);
-  if (!answer.ok()) return answer.error().code == ErrorCode::kInvalidArgument ? kUsage : printed;
   if (printed != kDone) return printed;
   return text_at(*answer, "verdict") == "allowed" ? kDone : kDenied;
 }
@@ -60,8 +127,7 @@ void add_explain(CLI::App& policy, Flags& flags) {
       policy, flags, "explain",
       "Explain one call: every decision about it in the order in which the call meets\n"
       "them, with the object that decides, or the one that is missing.\n"
-      "Exit codes: 0 allowed; 3 denied, or allowed for a part of such calls only;\n"
-      "1 could not ask; 2 wrong usage",
+      "Exit codes: 0 allowed; 3 denied, or allowed for a part of such calls only",
       "osm policy explain shop/web shop/api --path /books --method GET\n"
       "  osm policy explain shop/web-1 api.shop --port 80   (a machine or pod; a host name)\n"
       "  osm policy explain shop/web 203.0.113.7 --port 443\n"
@@ -92,7 +158,9 @@ void add_explain(CLI::App& policy, Flags& flags) {
 
 void add_policy(CLI::App& root, Flags& flags) {
   CLI::App* policy = root.add_subcommand("policy", "Access policy")->require_subcommand(1);
-  add_check(*policy, flags);
+  add_check_accounts(*policy, flags);
+  add_check_pods(*policy, flags);
+  add_check_conflicts(*policy, flags);
   add_explain(*policy, flags);
 }
 

@@ -26,8 +26,7 @@ namespace {
 
 namespace tls = grpc::experimental;
 
-constexpr const char* kMethod =
-    "/openservicemesh.certificate.v1.ProxyCertificateService/RenewCertificate";
+constexpr const char* kService = "/openservicemesh.certificate.v1.ProxyCertificateService/";
 
 // Names of a server that is not the controller; gRPC's threads write them.
 struct Stranger {
@@ -98,7 +97,9 @@ struct GrpcScope {
   GrpcScope& operator=(const GrpcScope&) = delete;
 };
 
-Error explain(const ProxyFiles& files, const grpc::Status& status, const std::string& stranger) {
+// `unknown`: consequence and remedy if the controller does not know the method.
+Error explain(const ProxyFiles& files, const grpc::Status& status, const std::string& stranger,
+              const char* unknown) {
   const std::string who = "the controller at " + files.controller;
   if (!stranger.empty())
     return {ErrorCode::kInvalidCertificate,
@@ -106,12 +107,12 @@ Error explain(const ProxyFiles& files, const grpc::Status& status, const std::st
                         "--controller; if it is right, run `osm vm bootstrap` again",
                         files.controller, stranger, fmt::join(files.controller_ids, " or "))};
   const std::string& detail = status.error_message();
+  // The controller answers UNAVAILABLE, so that an Envoy asks again: the machine may come back.
+  if (detail.starts_with(error_code_text(ErrorCode::kUnknownProxy)))
+    return {ErrorCode::kUnknownProxy, fmt::format("{}: {}", who, detail)};
   switch (status.error_code()) {
     case grpc::StatusCode::UNIMPLEMENTED:
-      return {ErrorCode::kUnavailable,
-              who +
-                  " renews no certificates: it is of an older version. Update it, or run `osm vm "
-                  "bootstrap` again before the certificate ends"};
+      return {ErrorCode::kUnavailable, who + unknown};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {ErrorCode::kDeadlineExceeded,
               who + " did not answer in time: is it reachable from here, or --timeout too short?"};
@@ -126,24 +127,54 @@ Error explain(const ProxyFiles& files, const grpc::Status& status, const std::st
   }
 }
 
+template <class Response, class Request>
+Result<Response> call(const ProxyFiles& files, const char* method, const Request& request,
+                      std::chrono::milliseconds timeout, const char* unknown) {
+  gpr_set_log_function([](gpr_log_func_args*) {});  // what it says, the status says too
+  const GrpcScope grpc_scope;
+  const auto stranger = std::make_shared<Stranger>();
+  grpc::TemplatedGenericStub<Request, Response> stub(connect(files, stranger));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  Response response;
+  std::promise<grpc::Status> ended;
+  stub.UnaryCall(&context, std::string(kService) + method, {}, &request, &response,
+                 [&](grpc::Status status) { ended.set_value(std::move(status)); });
+  const grpc::Status status = ended.get_future().get();
+  const std::lock_guard lock(stranger->mutex);
+  if (!status.ok()) return explain(files, status, stranger->names, unknown);
+  return response;
+}
+
 }  // namespace
 
 Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalRequest& request,
                                        std::chrono::milliseconds timeout) {
-  gpr_set_log_function([](gpr_log_func_args*) {});  // what it says, the status says too
-  const GrpcScope grpc_scope;
-  const auto stranger = std::make_shared<Stranger>();
-  grpc::TemplatedGenericStub<RenewalRequest, RenewalResponse> stub(connect(files, stranger));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + timeout);
-  RenewalResponse response;
-  std::promise<grpc::Status> ended;
-  stub.UnaryCall(&context, kMethod, {}, &request, &response,
-                 [&](grpc::Status status) { ended.set_value(std::move(status)); });
-  const grpc::Status status = ended.get_future().get();
-  const std::lock_guard lock(stranger->mutex);
-  if (!status.ok()) return explain(files, status, stranger->names);
-  return response;
+  return call<RenewalResponse>(
+      files, "RenewCertificate", request, timeout,
+      " renews no certificates: it is of an older version. Update it, or run `osm vm bootstrap` "
+      "again before the certificate ends");
+}
+
+Result<certificate::KeyParameters> key_parameters(const RenewalResponse& response) {
+  switch (response.key_type()) {
+    case openservicemesh::certificate::v1::KEY_TYPE_ECDSA_P256:
+      return certificate::KeyParameters{KeyType::kEcdsaP256};
+    case openservicemesh::certificate::v1::KEY_TYPE_ED25519:
+      return certificate::KeyParameters{KeyType::kEd25519};
+    case openservicemesh::certificate::v1::KEY_TYPE_RSA:
+      return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(response.rsa_key_bits())};
+    default:
+      return Error{ErrorCode::kUnavailable,
+                   "the controller asks for a kind of key that this version does not know: update "
+                   "this command"};
+  }
+}
+
+Result<DrainResponse> ask_to_drain(const ProxyFiles& files, std::chrono::milliseconds timeout) {
+  return call<DrainResponse>(
+      files, "DrainMachine", openservicemesh::certificate::v1::DrainMachineRequest(), timeout,
+      " drains no machines: it is of an older version. Update it, or run `osm vm leave --force`");
 }
 
 }  // namespace osm::cli

@@ -94,10 +94,8 @@ std::string where(const json::value& object) {
 std::string problem_line(const json::value& problem) {
   const std::string place = where(problem);
   std::string line = cell(problem, "severity") + (place.empty() ? "" : ": " + place);
-  for (const char* part : {"object", "field"}) {
-    const std::string value = cell(problem, part);
-    if (value != "-") line += ": " + value;
-  }
+  for (const char* part : {"object", "field"})
+    if (const std::string value = cell(problem, part); value != "-") line += ": " + value;
   return line + ": " + cell(problem, "cause") + " [" + cell(problem, "code") + "]\n";
 }
 
@@ -128,10 +126,9 @@ std::string step_table(const std::vector<Row>& rows) {
 // Proxies that this controller made a certificate for and that have not come to it yet.
 std::string expected_proxies(const json::value& answer) {
   std::string out;
-  for (const json::value& proxy : list_at(answer, "expected")) {
-    if (is_true(proxy, "claimed")) continue;
-    out += "Expected, not connected yet: " + cell(proxy, "common_name") + '\n';
-  }
+  for (const json::value& proxy : list_at(answer, "expected"))
+    if (!is_true(proxy, "claimed"))
+      out += "Expected, not connected yet: " + cell(proxy, "common_name") + '\n';
   return out;
 }
 
@@ -143,6 +140,8 @@ std::string show_proxies(const json::value& answer) {
   if (proxies.empty()) return "No proxy is connected.\n" + absent;
   std::vector<Row> rows;
   std::string refusals;
+  // Several controllers were asked.
+  const bool of_replicas = member(proxies.front(), "replica") != nullptr;
   for (const json::value& proxy : proxies) {
     const json::object& types = map_at(proxy, "types");
     Row row{cell(proxy, "name"), cell(proxy, "identity"), joined(list_at(proxy, "services"))};
@@ -155,12 +154,13 @@ std::string show_proxies(const json::value& answer) {
     }
     row.push_back(lag(types));
     row.push_back(cell(proxy, "certificate_not_after"));
+    if (of_replicas) row.push_back(cell(proxy, "replica"));
     rows.push_back(std::move(row));
   }
-  return table({"NAME", "IDENTITY", "SERVICES", "CDS", "EDS", "LDS", "RDS", "SDS", "LAG",
-                "CERTIFICATE ENDS"},
-               rows) +
-         refusals + absent;
+  Row header{"NAME", "IDENTITY", "SERVICES", "CDS", "EDS",
+             "LDS",  "RDS",      "SDS",      "LAG", "CERTIFICATE ENDS"};
+  if (of_replicas) header.push_back("CONTROLLER");
+  return table(header, rows) + refusals + absent;
 }
 
 std::string show_policy(const json::value& answer) {
@@ -226,9 +226,58 @@ std::string show_roots(const json::value& answer) {
       {"ROOT", "STATE", "ROLE", "TRUST DOMAIN", "SINCE", "ENDS", "LAST SIGNED ENDS", "NOTE"}, rows);
 }
 
+std::string show_providers(const json::value& answer) {
+  return table({"PROVIDER", "STATE", "REQUIRED", "CONTROLLER", "NOTE"},
+               rows_of(answer, "providers", {"name", "state", "required", "replica", "failure"}));
+}
+
 std::string show_denied(const json::value& answer) {
   return table({"DENIED", "NAME", "OBJECT", "REASON"},
                rows_of(answer, "denied", {"kind", "name", "object", "reason"}));
+}
+
+std::string show_check(const json::value& findings) {
+  std::vector<Row> rows;
+  for (const std::string_view verdict : {"fault", "warning", "ok"})
+    for (const json::value& finding : list_at(findings, "findings"))
+      if (cell(finding, "verdict") == verdict)
+        rows.push_back({cell(finding, "verdict"), cell(finding, "subject"), cell(finding, "text"),
+                        cell(finding, "remedy")});
+  return table({"VERDICT", "SUBJECT", "FINDING", "REMEDY"}, rows);
+}
+
+std::string show_graph(const json::value& answer) {
+  const std::vector<Row> rows =
+      rows_of(answer, "edges", {"source", "destination", "encryption", "object", "detail"});
+  if (rows.empty()) return "Nobody may call anybody (" + cell(answer, "mode") + " mode).\n";
+  return table({"CALLER", "CALLED", "ENCRYPTION", "OBJECT", "DETAIL"}, rows);
+}
+
+std::string show_namespaces(const json::value& answer) {
+  const std::vector<Row> rows =
+      rows_of(answer, "namespaces",
+              {"name", "mesh", "sidecar_injection", "metrics", "pods", "pods_with_sidecar"});
+  if (rows.empty()) return "No namespace is in a mesh; `osm namespace add` adds one.\n";
+  return table({"NAMESPACE", "MESH", "SIDECAR-INJECTION", "METRICS", "PODS", "WITH SIDECAR"}, rows);
+}
+
+std::string show_meshes(const json::value& answer) {
+  std::vector<Row> rows;
+  for (const json::value& mesh : list_at(answer, "meshes")) {
+    const json::array& controllers = list_at(mesh, "controllers");
+    const auto ready = std::count_if(controllers.begin(), controllers.end(),
+                                     [](const auto& pod) { return is_true(pod, "ready"); });
+    rows.push_back({cell(mesh, "name"), cell(mesh, "namespace"), cell(mesh, "version"),
+                    std::to_string(ready) + '/' + std::to_string(controllers.size()),
+                    joined(list_at(mesh, "namespaces"))});
+  }
+  if (rows.empty()) return "No mesh is installed in this cluster; `osm install` installs one.\n";
+  return table({"MESH", "CONTROL PLANE", "VERSION", "READY CONTROLLERS", "NAMESPACES"}, rows);
+}
+
+std::string show_objects(const json::value& answer) {
+  return table({"NAMESPACE", "NAME", "VERSION"},
+               rows_of(answer, "objects", {"namespace", "name", "version"}));
 }
 
 std::string show_status(const json::value& answer) {
@@ -237,11 +286,10 @@ std::string show_status(const json::value& answer) {
   out += "\ngeneration " + cell(answer, "generation") + ", applied by " + cell(answer, "applied") +
          " of " + cell(answer, "concerned") + " connected proxies\n";
   std::vector<Row> rows;
-  for (const json::value& lag : list_at(answer, "lagging")) {
+  for (const json::value& lag : list_at(answer, "lagging"))
     rows.push_back({cell(lag, "workload"), is_true(lag, "refused")
                                                ? "refused: " + cell(lag, "detail")
                                                : "has not answered"});
-  }
   if (!rows.empty()) out += table({"BEHIND", "WHY"}, rows);
   const std::string absent = joined(list_at(answer, "not_connected"));
   if (absent != "-") out += "Not connected: " + absent + '\n';

@@ -24,8 +24,6 @@ namespace json = boost::json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kApplied = 0, kNotApplied = 2;  // kFailed: rejected, refused or failed
-
 constexpr milliseconds kPoll{200};
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
@@ -51,12 +49,6 @@ Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::m
 
 std::string count_at(const json::value& object, std::string_view name) {
   return std::to_string(number_at(object, name));
-}
-
-// True for errors that may pass by themselves.
-bool may_pass(const Error& error) {
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotReady ||
-         error.code == ErrorCode::kDeadlineExceeded;
 }
 
 // One line that tells how it goes, on a terminal; it leaves nothing behind.
@@ -87,9 +79,9 @@ class ProgressLine {
   void (*previous_)(int) = nullptr;
 };
 
-int exit_code_of(const std::string& phase) {
-  if (phase == "Applied") return kApplied;
-  return phase == "Pending" ? kNotApplied : kFailed;
+ExitCode exit_code_of_phase(const std::string& phase) {
+  if (phase == "Applied") return kDone;
+  return phase == "Pending" ? kNotYet : kFailed;
 }
 
 // The kinds and their short forms, for the help.
@@ -128,7 +120,7 @@ Result<ObjectKey> parse_status_object(const std::string& kind, const std::string
 }  // namespace
 
 int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseconds timeout,
-               bool must_exist) {
+               bool must_exist, const std::function<Status()>& confirm) {
   const AdminClient client = flags.client();
   const auto deadline = steady_clock::now() + timeout;
   std::optional<Result<json::value>> answer;
@@ -152,23 +144,27 @@ int run_status(const Flags& flags, const ObjectKey& object, bool wait, milliseco
       std::this_thread::sleep_for(std::min<steady_clock::duration>(kPoll, left));
     }
   }
-  if (!answer->ok()) return fail(answer->error());
-  std::cout << (flags.as_json() ? json::serialize(**answer) + '\n' : show_status(**answer));
-  if (!std::cout.flush()) return kFailed;
-  const int code = exit_code_of(phase);
-  if (must_exist && code == kApplied && bool_at(**answer, "removed").value_or(false))
-    return fail({ErrorCode::kNotFound,
+  if (!answer->ok()) return fail(flags, answer->error());
+  const int code = exit_code_of_phase(phase);
+  if (must_exist && code == kDone && bool_at(**answer, "removed").value_or(false))
+    return fail(flags,
+                {ErrorCode::kNotFound,
                  object.str() +
                      " is not in the mesh: it was removed meanwhile, or --mesh-dir is not that of "
                      "the controller of --state-dir. Repeat the command"});
-  if (wait && code == kNotApplied)
+  if (confirm && code == kDone)
+    if (const Status confirmed = confirm(); !confirmed.ok()) return fail(flags, confirmed.error());
+  std::cout << (flags.for_programs() ? flags.written(**answer) : show_status(**answer));
+  if (!std::cout.flush()) return kFailed;
+  if (wait && code == kNotYet)
     std::cerr << "osm: not applied everywhere within " << timeout.count() << " ms\n";
   return code;
 }
 
 void add_status(CLI::App& root, Flags& flags) {
   struct Options {
-    std::string kind, name, ns, timeout = "30s";
+    std::string kind, name, ns;
+    milliseconds timeout{30'000};
     bool wait = false;
   };
   auto options = std::make_shared<Options>();
@@ -177,23 +173,17 @@ void add_status(CLI::App& root, Flags& flags) {
               "osm status traffictarget shop/web-api --wait\n"
               "  osm status vm web-1 -n shop -o json");
   app->footer(app->get_footer() +
-              "\n\nExit codes: 0 applied; 1 rejected, refused or failed; 2 not applied (in time), "
-              "or wrong usage");
+              "\n\nExit codes: 0 applied; 1 rejected or refused; 5 not applied (in time)");
   app->remove_option(app->get_option("--timeout"));
   app->add_option("KIND", options->kind, status_kinds())->required();
   app->add_option("NAME", options->name, "[NAMESPACE/]NAME of the object")->required();
   app->add_option("-n,--namespace", options->ns, "Its namespace, if NAME has none");
   app->add_flag("--wait", options->wait, "Wait until it is applied, or --timeout has passed");
-  app->add_option("--timeout", options->timeout, "Longest wait: 500ms, 30s, 2m")
-      ->capture_default_str();
+  add_time(*app, "--timeout", options->timeout, "Longest wait");
   app->callback([&flags, options] {
     const auto object = parse_status_object(options->kind, options->ns, options->name);
-    const auto timeout = parse_duration(options->timeout);
-    if (!object.ok() || !timeout.ok()) {
-      flags.exit_code = fail(object.ok() ? timeout.error() : object.error());
-      return;
-    }
-    flags.exit_code = run_status(flags, *object, options->wait, *timeout);
+    flags.exit_code = object.ok() ? run_status(flags, *object, options->wait, options->timeout)
+                                  : fail(flags, object.error());
   });
 }
 

@@ -1,16 +1,14 @@
 // `osm vm renew`: a machine replaces its own certificate, with a key that it makes itself.
 #include <openssl/sha.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/backoff.hpp"
@@ -21,48 +19,32 @@
 #include "osm/result.hpp"
 #include "osm/runtime/system.hpp"
 #include "process.hpp"
+#include "proxy_user.hpp"
 #include "renewal_client.hpp"
+#include "workload_files.hpp"
 
 namespace osm::cli {
 namespace {
 
-namespace wire = openservicemesh::certificate::v1;
 using std::chrono::milliseconds;
 
 struct RenewOptions {
-  std::string directory;              // what `osm vm bootstrap` wrote
-  std::string controller;             // HOST:PORT; empty: as the bootstrap says
-  bool force = false;                 // also a certificate that is current; once
-  std::optional<milliseconds> every;  // stays, and asks so often
+  std::string directory;   // what `osm vm bootstrap` wrote
+  std::string controller;  // HOST:PORT; empty: as the bootstrap says
+  bool force = false;      // also a certificate that is current; once
+  milliseconds every{};    // stays, and asks so often; 0: once
   milliseconds timeout{10000};
-  bool as_json = false;
+  Flags output;  // how each check is told
 };
 
 constexpr Backoff kRetry{std::chrono::seconds(1), std::chrono::minutes(5)};
 
 // Result of one check.
 struct Outcome {
-  const char* result = "current";  // or "trust bundle replaced", "names replaced", "renewed"
+  // Or "trust bundle replaced", "names replaced", "workload certificate replaced", "renewed".
+  const char* result = "current";
   WallTime not_after;
   std::string serial_number{};  // of a new certificate
-};
-
-// The proxy's user speaks to the controller: interception leaves its traffic alone and nobody
-// else's, and what reads a stranger's answer is not root.
-class AsProxyUser {
- public:
-  explicit AsProxyUser(const ProxyFiles& files) {
-    if (::geteuid() != 0 || files.owner == 0) return;
-    switched_ = ::setegid(files.group) == 0 && ::seteuid(files.owner) == 0;
-  }
-  ~AsProxyUser() {
-    if (switched_ && (::seteuid(0) != 0 || ::setegid(0) != 0)) std::abort();
-  }
-  AsProxyUser(const AsProxyUser&) = delete;
-  AsProxyUser& operator=(const AsProxyUser&) = delete;
-
- private:
-  bool switched_ = false;
 };
 
 std::string sha256(const std::string& text) {
@@ -70,21 +52,6 @@ std::string sha256(const std::string& text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(digest.data()));
   return digest;
-}
-
-Result<certificate::KeyParameters> key_parameters(const RenewalResponse& response) {
-  switch (response.key_type()) {
-    case wire::KEY_TYPE_ECDSA_P256:
-      return certificate::KeyParameters{KeyType::kEcdsaP256};
-    case wire::KEY_TYPE_ED25519:
-      return certificate::KeyParameters{KeyType::kEd25519};
-    case wire::KEY_TYPE_RSA:
-      return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(response.rsa_key_bits())};
-    default:
-      return Error{ErrorCode::kUnavailable,
-                   "the controller asks for a kind of key that this version does not know: update "
-                   "this command"};
-  }
 }
 
 // The controller decides on less.
@@ -135,19 +102,21 @@ Result<Outcome> renew_once(const RenewOptions& options) {
                      "again"};
   Outcome outcome{.not_after = files.not_after};
   NewProxyFiles fresh;
+  // The proxy's user may be unable to reach the directory.
+  const std::optional<WorkloadFiles> held = read_workload_files(options.directory);
+  WorkloadFiles workload;
   {
     const AsProxyUser user(files);
     RenewalRequest question;
     question.set_trust_bundle_sha256(sha256(files.trust_bundle_pem));
     OSM_TRY(const RenewalResponse told, ask_controller(files, question, options.timeout));
-    if (told.certificate_current() && !options.force) {
+    const bool renews = options.force || !told.certificate_current();
+    if (!renews) {
       fresh.trust_bundle_pem = told.trust_bundle_pem();
       if (!fresh.trust_bundle_pem.empty())
         outcome.result = "trust bundle replaced";
       else if (other_names(files, told))
         outcome.result = "names replaced";
-      else
-        return outcome;
     } else {
       OSM_TRY(Renewed renewed, obtain(files, told, options.timeout));
       fresh = std::move(renewed.files);
@@ -156,18 +125,25 @@ Result<Outcome> renew_once(const RenewOptions& options) {
     if (other_names(files, told))
       fresh.controller_ids = {told.controller_spiffe_ids().begin(),
                               told.controller_spiffe_ids().end()};
+    if (held) {
+      OSM_TRY(workload, obtain_workload_files(*held, files, told, renews, options.timeout));
+    }
   }
-  OSM_TRY(lock.replace(fresh));
+  if (std::string_view(outcome.result) != Outcome{}.result) OSM_TRY(lock.replace(fresh));
+  OSM_TRY(const bool wrote, write_workload_files(options.directory, files, workload));
+  if (wrote && std::string_view(outcome.result) == Outcome{}.result)
+    outcome.result = "workload certificate replaced";
   return outcome;
 }
 
 void tell(const RenewOptions& options, const Outcome& outcome) {
   const std::string until = rfc3339(outcome.not_after, 3);
-  if (options.as_json) {
+  if (options.output.for_programs()) {
     boost::json::object line{
         {"directory", options.directory}, {"result", outcome.result}, {"not_after", until}};
     if (!outcome.serial_number.empty()) line["serial_number"] = outcome.serial_number;
-    std::cout << boost::json::serialize(line) << std::endl;
+    if (options.output.output == "yaml") std::cout << "---\n";
+    std::cout << options.output.written(line) << std::flush;
     return;
   }
   std::cout << options.directory << ": " << outcome.result << "; the certificate lasts until "
@@ -189,7 +165,7 @@ bool wait_for_end(const sigset_t& awaited, std::chrono::nanoseconds pause) {
   }
 }
 
-int renew_forever(const RenewOptions& options) {
+int renew_forever(const Flags& flags, const RenewOptions& options) {
   const sigset_t awaited = daemon::block_signals();
   RandomRng rng;
   std::string told;  // what is as it was is not told again
@@ -202,10 +178,10 @@ int renew_forever(const RenewOptions& options) {
       if (outcome.ok())
         tell(options, *outcome);
       else
-        fail(outcome.error());
+        fail(flags, outcome.error());
     }
     // Between a half and all of it: machines that were started together do not ask together.
-    pause = *options.every - random_part(*options.every / 2, rng);
+    pause = options.every - random_part(options.every / 2, rng);
     failures = outcome.ok() ? 0 : failures + 1;
     if (failures > 0) pause = std::min(pause, kRetry.delay(failures, rng));
   } while (!wait_for_end(awaited, pause));
@@ -214,12 +190,12 @@ int renew_forever(const RenewOptions& options) {
 
 // Asks the controller whether the machine's certificate and trust bundle are current, and replaces
 // what is not. A line on standard output for what was done, on standard error for what failed.
-// Result: the exit code: 0 current or renewed, or told to end; 1 failed. Blocking: once: until it
+// Result: the exit code: 0 current or renewed, or told to end. Blocking: once: until it
 // is done; else until SIGTERM or SIGINT. Thread: the main one, before any other is started.
-int renew_machine(const RenewOptions& options) {
-  if (options.every) return renew_forever(options);
+int renew_machine(const Flags& flags, const RenewOptions& options) {
+  if (options.every > milliseconds::zero()) return renew_forever(flags, options);
   const Result<Outcome> outcome = renew_once(options);
-  if (!outcome.ok()) return fail(outcome.error());
+  if (!outcome.ok()) return fail(flags, outcome.error());
   tell(options, *outcome);
   return kDone;
 }
@@ -227,11 +203,7 @@ int renew_machine(const RenewOptions& options) {
 }  // namespace
 
 void add_vm_renew(CLI::App& vm, Flags& flags) {
-  struct Options {
-    RenewOptions renew;
-    std::string every;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RenewOptions>();
   CLI::App* app = command(
       vm, flags, "renew",
       "On the machine: replace its proxy certificate if it is past two thirds of its life or\n"
@@ -239,33 +211,23 @@ void add_vm_renew(CLI::App& vm, Flags& flags) {
       "osm vm renew --dir /etc/osm/web-1\n"
       "  osm vm renew --dir /etc/osm/web-1 --every 10m");
   app->footer(app->get_footer() +
-              "\n\nExit codes: 0 current or renewed; 1 failed, the certificate is unchanged");
+              "\n\nExit codes: 0 current or renewed; of any other the certificate is unchanged");
   app->remove_option(app->get_option("--state-dir"));
-  app->add_option("--dir", options->renew.directory,
-                  "Directory that `osm vm bootstrap --out` wrote")
+  app->add_option("--dir", options->directory, "Directory that `osm vm bootstrap --out` wrote")
       ->required();
-  app->add_option("--controller", options->renew.controller,
+  app->add_option("--controller", options->controller,
                   "HOST:PORT of the controller's ADS server (default: from the bootstrap)");
   CLI::Option* every =
-      app->add_option("--every", options->every,
-                      "Keep running and check at this interval, less up to a half at random: 30s,\n"
-                      "10m. After a failure earlier. SIGTERM ends it");
-  app->add_flag("--force", options->renew.force, "Replace a current certificate too")
-      ->excludes(every);
+      add_time(*app, "--every", options->every,
+               "Keep running and check at this interval, less up to a half at random.\n"
+               "After a failure earlier. SIGTERM ends it",
+               {std::chrono::seconds(1)});
+  app->add_flag("--force", options->force, "Replace a current certificate too")->excludes(every);
   app->callback([&flags, options] {
-    options->renew.directory = absolute(options->renew.directory);
-    options->renew.timeout = flags.timeout();
-    options->renew.as_json = flags.as_json();
-    if (!options->every.empty()) {
-      const auto every_time = parse_duration(options->every);
-      if (!every_time.ok() || *every_time < std::chrono::seconds(1)) {
-        std::cerr << "osm: --every " << options->every << ": write a second or more: 30s, 10m\n";
-        flags.exit_code = kUsage;
-        return;
-      }
-      options->renew.every = *every_time;
-    }
-    flags.exit_code = renew_machine(options->renew);
+    options->directory = absolute(options->directory);
+    options->timeout = flags.timeout;
+    options->output = flags;
+    flags.exit_code = renew_machine(flags, *options);
   });
 }
 

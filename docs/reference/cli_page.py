@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Makes docs/cli.md from what the programs print for --help.
 
-usage: cli_page.py DIRECTORY   (with osm, osm-controller and osm-injector; writes to stdout)
+usage: cli_page.py DIRECTORY   (with osm, osm-controller, osm-injector and osm-cni; writes to stdout)
 """
 import pathlib
 import re
 import subprocess
 import sys
 
-PROGRAMS = ["osm", "osm-controller", "osm-injector"]
+PROGRAMS = ["osm", "osm-controller", "osm-injector", "osm-cni"]
 HEAD = """\
 # Commands and flags
 
@@ -26,7 +26,7 @@ def help_of(directory, program, *words):
 def subcommands(text):
     """The names under `Subcommands:`; they are indented by two spaces, their descriptions by more."""
     found = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.M)
-    return re.findall(r"^  ([a-z_]+)", found[1], re.M) if found else []
+    return re.findall(r"^  ([a-z_-]+)", found[1], re.M) if found else []
 
 
 def sections(directory, *words):

@@ -56,8 +56,8 @@ class Client:
 
 
 class Bookstore:
-    def __init__(self, programs, keep=False):
-        self.rig = Rig(programs, keep)
+    def __init__(self, programs, keep=False, rig=Rig):
+        self.rig = rig(programs, keep)
         self.rig.mesh.copy_from(HERE / "mesh")
         self.clients = {}
         self.machines = self.rig.machines
@@ -109,8 +109,9 @@ class Bookstore:
     # -- what is done ---------------------------------------------------------------------------
     def certificate_of(self, name):
         """The workload certificate of a machine, taken as a thief with root there would."""
-        return WorkloadCertificate(self.machines[name], Switch.ADDRESS, ADS_PORT,
-                                   self.rig.directory)
+        machine = self.machines[name]
+        controller = machine.controller.split(":")[0] if machine.controller else Switch.ADDRESS
+        return WorkloadCertificate(machine, controller, ADS_PORT, self.rig.directory)
 
     def start_load(self):
         spool = self.rig.directory / "load"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The bookstore mesh, live: real Envoys, iptables and mutual TLS on this one machine.
 
-usage: demo.py [--bin DIR] [--envoy FILE] [--keep]     (needs root; tools/demo calls it)
+usage: demo.py [--bin DIR] [--envoy FILE] [--keep] [--etcd]    (needs root; tools/demo calls it)
        demo.py --stop DIRECTORY                        (ends what --keep left running)
 
 Starts the mesh, shows who calls whom, then changes the mesh under its feet and checks the effect of
@@ -18,7 +18,8 @@ import time
 
 from bookstore import HERE, Bookstore, Load
 
-from lib.mesh.rig import XDS, Programs, stop_kept
+from lib.mesh.etcd_rig import EtcdRig
+from lib.mesh.rig import XDS, Programs, Rig, stop_kept
 from lib.net.processes import wait_for
 
 ROOT = HERE.parent.parent
@@ -180,7 +181,7 @@ class Demo:
     def split_is_shifted(self):
         """The traffic split goes from 50/50 to 10/90"""
         shifted = time.time()
-        shutil.copy(HERE / "steps" / "split.yaml", self.rig.mesh.path / "split.yaml")
+        self.rig.mesh.write_text("split.yaml", (HERE / "steps" / "split.yaml").read_text())
         self.watch(1)
         since = time.time()
         wait_for("400 requests", lambda: self.shop.share_of("v2", "buyer", since)[0] >= 400, 20)
@@ -253,22 +254,32 @@ class Demo:
             time.sleep(min(0.2, left))
 
 
+class EtcdDemo(Demo):
+    def controller_is_restarted_under_load(self):
+        """One of three controllers and one of three etcds are killed under load"""
+        return super().controller_is_restarted_under_load()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", default=ROOT / "build/release/bin", help="where the programs are")
     parser.add_argument("--envoy", default=ROOT / "build/tools/envoy/envoy/_bin/envoy")
     parser.add_argument("--keep", action="store_true", help="leave the mesh running")
+    parser.add_argument("--etcd", action="store_true",
+                        help="the mesh in three etcds, with three controllers")
     parser.add_argument("--stop", metavar="DIRECTORY", help="end what --keep left running")
     options = parser.parse_args()
     if options.stop:
         return stop_kept(options.stop)
     began = time.monotonic()
-    shop = Bookstore(Programs(options.bin, options.envoy), options.keep)
+    shop = Bookstore(Programs(options.bin, options.envoy), options.keep,
+                     EtcdRig if options.etcd else Rig)
+    demo = EtcdDemo if options.etcd else Demo
     try:
         with shop.rig:
             screen = Screen(shop)
             try:
-                passed = Demo(shop, screen).run()
+                passed = demo(shop, screen).run()
                 shop.rig.failed = not passed
             finally:
                 screen.close()

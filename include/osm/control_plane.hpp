@@ -27,6 +27,7 @@
 namespace osm::inline v1 {
 
 // Include the header of each one that you use.
+class DrainedMachines;   // osm/providers/drained_machines.hpp
 class MeshCataloger;     // osm/mesh_cataloger.hpp
 class MeshSpec;          // osm/mesh_spec.hpp
 class ReplicaBoard;      // osm/runtime/replica_board.hpp
@@ -80,6 +81,12 @@ struct ControlPlaneOptions {
   // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh that it was
   // made from as its control_plane.identifier.
   std::string replica = "osm-controller";
+  // True: a replica with many more proxies than the others on the board ends some of their streams,
+  // a few at a time, so that they connect to another one (docs/adr/0053).
+  bool rebalance = false;
+  // Takes machines out of their Services that ask for it (`osm vm leave`). Null: such calls are
+  // not served.
+  DrainedMachines* drained = nullptr;
   // Asked before a proxy's new stream is admitted, and before a proxy's own certificate is renewed:
   // a failure refuses it, with its text; open streams go on. Thread: of the executor; must not
   // block. Null: every proxy of the mesh is admitted.
@@ -174,10 +181,10 @@ class OSM_API ControlPlane {
   // no.
   virtual void refresh_resources() = 0;
 
-  // Ends every stream, the listener and every subscription. Idempotent. Afterwards no callback runs
-  // and nothing borrowed is used.
+  // Ends every stream (many of them a few at a time, served until then), the listener and every
+  // subscription. Idempotent. Afterwards no callback runs and nothing borrowed is used.
   // Failure: kDeadlineExceeded (streams were cut).
-  // Thread: any but the executors'. Blocking: up to `deadline`.
+  // Thread: any but the executors'. Blocking: up to `deadline`; for many streams most of it.
   virtual Status shutdown(std::chrono::milliseconds deadline) = 0;
 };
 

@@ -44,6 +44,8 @@ inline constexpr GroupKind kRetry{"policy.openservicemesh.io", "Retry"};
 inline constexpr GroupKind kUpstreamTrafficSetting{"policy.openservicemesh.io",
                                                    "UpstreamTrafficSetting"};
 inline constexpr GroupKind kVirtualMachine{"workload.openservicemesh.io", "VirtualMachine"};
+inline constexpr GroupKind kAzureResource{"workload.openservicemesh.io", "AzureResource"};
+inline constexpr GroupKind kDnsResource{"workload.openservicemesh.io", "DNSResource"};
 inline constexpr GroupKind kDenylist{"workload.openservicemesh.io", "Denylist"};
 }  // namespace kinds
 

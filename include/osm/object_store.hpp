@@ -31,10 +31,13 @@ class OSM_API ObjectStore {
   // Thread: any. Blocking: no.
   virtual bool has_synced() const = 0;
 
-  // Reads at once everything that changed before this call, and notifies subscribers.
-  // Result: false if that was not possible within `timeout`.
-  // Thread: any but the store's. Blocking: up to `timeout`.
-  virtual bool catch_up(std::chrono::milliseconds timeout) {
+  // Reads changes of the object `key` that happened before this call, and notifies subscribers. A
+  // store may read other changes as well.
+  // Result: true if get() answers no older version of it now; false if that was not possible within
+  // `timeout`.
+  // Thread: any but the store's. Blocking: up to `timeout`, and until a running request has ended.
+  virtual bool catch_up(const ObjectKey& key, std::chrono::milliseconds timeout) {
+    static_cast<void>(key);
     static_cast<void>(timeout);
     return true;  // this store is never behind
   }

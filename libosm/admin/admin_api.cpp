@@ -5,7 +5,11 @@
 
 #include "admin/admin_json.hpp"
 #include "admin/explain.hpp"
+#include "admin/graph.hpp"
+#include "admin/objects.hpp"
 #include "admin/vm_bootstrap.hpp"
+#include "admin/vm_drain.hpp"
+#include "admin/vm_token.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
@@ -112,6 +116,22 @@ net::Response list_problems(const net::AdminApiOptions& options) {
        list(options.problems ? options.problems() : options.control_plane.status().problems)}});
 }
 
+std::string_view state_of(const ProviderStatus& provider) {
+  if (!provider.failure.empty()) return "failed";
+  if (!provider.synced) return "not synced";
+  return provider.stale ? "stale" : "current";
+}
+
+net::Response list_providers(const net::AdminApiOptions& options) {
+  json::array providers;
+  for (const ProviderStatus& provider : options.control_plane.status().providers)
+    providers.push_back(json::object{{"name", provider.id},
+                                     {"state", state_of(provider)},
+                                     {"required", provider.required},
+                                     {"failure", provider.failure}});
+  return answer(json::object{{"providers", std::move(providers)}});
+}
+
 net::Response list_denied(const net::AdminApiOptions& options) {
   json::array denied;
   const auto add = [&](const char* kind, const std::string& name, const Denial& denial) {
@@ -137,8 +157,8 @@ Result<net::Response> rotate(const net::AdminApiOptions& options, const net::Req
   return answer(to_json(*rotated));
 }
 
-// The store reads what was written before the request, so that the answer never describes the
-// object's previous version.
+// The store reads what was written to the object before the request, so that the answer never
+// describes its previous version.
 Result<net::Response> object_status(const net::AdminApiOptions& options,
                                     const net::Request& request) {
   OSM_TRY(std::string kind, request.required("kind"));
@@ -149,9 +169,9 @@ Result<net::Response> object_status(const net::AdminApiOptions& options,
   };
   const std::string group = optional("group");
   const ObjectKey object{{group, kind}, optional("namespace"), std::move(name)};
-  if (options.store && !options.store->catch_up(std::chrono::seconds(2)))
+  if (options.store && !options.store->catch_up(object, std::chrono::seconds(2)))
     return Error{ErrorCode::kUnavailable,
-                 "the mesh's objects are being written, and not all read yet; ask again"};
+                 object.str() + " has not been read yet as the store has it now; ask again"};
   OSM_TRY(const ObjectStatus status, options.control_plane.object_status(object));
   return answer(to_json(status));
 }
@@ -179,8 +199,13 @@ Handler make_admin_api(const AdminApiOptions& options) {
       .get("/v1/proxies/config_dump", route(config_dump))
       .get("/v1/policy/check", route(check_policy))
       .get("/v1/policy/explain", route(explain_call))
+      .get("/v1/graph", route(graph))
       .get("/v1/problems", plain(list_problems))
+      .get("/v1/providers", plain(list_providers))
       .get("/v1/status", route(object_status))
+      .get("/v1/objects", route(list_objects))
+      .post("/v1/objects/apply", route(apply_objects))
+      .post("/v1/objects/delete", route(delete_objects))
       .get("/v1/certificates", plain(list_certificates))
       .post("/v1/certificates/rotate", route(rotate))
       .get("/v1/denied", plain(list_denied))
@@ -188,7 +213,10 @@ Handler make_admin_api(const AdminApiOptions& options) {
       .get("/v1/roots/distrust", route(distrust<false>))
       .post("/v1/roots/distrust", route(distrust<true>))
       .get("/v1/vm/subject", route(vm_subject))
-      .post("/v1/vm/bootstrap", route(bootstrap_vm));
+      .post("/v1/vm/bootstrap", route(bootstrap_vm))
+      .post("/v1/vm/tokens", route(vm_token))
+      .get("/v1/vm/drained", route(vm_drained))
+      .post("/v1/vm/drain", route(drain_vm));
 }
 
 }  // namespace osm::inline v1::net

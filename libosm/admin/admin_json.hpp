@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/clock.hpp"
@@ -41,8 +42,9 @@ boost::json::array list(const std::vector<T>& values) {
   return out;
 }
 
+// Texts may quote a request or an object, whatever its bytes are.
 inline net::Response answer(const boost::json::value& value) {
-  return net::json_response(boost::json::serialize(value) + '\n');
+  return net::json_response(to_utf8(boost::json::serialize(value)) + '\n');
 }
 
 }  // namespace osm::inline v1::admin

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "admin/admin_json.hpp"
+#include "admin/grpc_bootstrap.hpp"
 #include "base/json.hpp"
 #include "base/times.hpp"
 #include "osm/certificate/request.hpp"
@@ -12,6 +13,7 @@
 #include "osm/endpoints_provider.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/object_store.hpp"
 
 namespace osm::inline v1::admin {
 namespace {
@@ -19,31 +21,21 @@ namespace {
 namespace json = boost::json;
 
 struct BootstrapRequest {
-  WorkloadName workload;
   std::string request_pem;
   std::string controller;
   std::string directory;
   std::uint32_t proxy_uid = inject::kProxyUid;
   XdsVariant xds = XdsVariant::kDelta;
+  bool grpc = false;
 };
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-Result<BootstrapRequest> decode(const std::string& body) {
-  const auto parsed = parse_json_object(body, "the body");
-  if (!parsed.ok()) return invalid(parsed.error().message);
-  const json::object& fields = *parsed;
+Result<BootstrapRequest> decode(const json::object& fields) {
   BootstrapRequest request;
-  const std::pair<const char*, std::string*> texts[] = {
-      {"name", &request.workload.name},  {"namespace", &request.workload.ns},
-      {"request", &request.request_pem}, {"controller", &request.controller},
-      {"directory", &request.directory},
-  };
-  for (const auto& [name, text] : texts) {
-    *text = text_at(fields, name);
-    if (text->empty())
-      return invalid(std::string("the field '") + name + "' is missing or not text");
-  }
+  OSM_TRY(request.request_pem, required_text(fields, "request"));
+  OSM_TRY(request.controller, required_text(fields, "controller"));
+  OSM_TRY(request.directory, required_text(fields, "directory"));
   if (const json::value* uid = fields.if_contains("proxy_uid")) {
     boost::system::error_code failed;
     request.proxy_uid = uid->to_number<std::uint32_t>(failed);
@@ -54,7 +46,19 @@ Result<BootstrapRequest> decode(const std::string& body) {
     if (!variant) return invalid("the field 'xds' is neither \"delta\" nor \"sotw\"");
     request.xds = *variant;
   }
+  request.grpc = bool_at(fields, "grpc").value_or(false);
   return request;
+}
+
+bool is_resource(const ObjectKey& object) {
+  return object.is(kinds::kDnsResource) || object.is(kinds::kAzureResource);
+}
+
+// True if the object may declare the machine. Those behind a resource are <object>-<instance>.
+bool declares(const ObjectKey& object, const WorkloadName& machine) {
+  if (object.ns != machine.ns) return false;
+  if (object.name == machine.name) return object.is(kinds::kVirtualMachine) || is_resource(object);
+  return is_resource(object) && machine.name.starts_with(object.name + '-');
 }
 
 Result<Workload> find_workload(const net::AdminApiOptions& options, const WorkloadName& name) {
@@ -65,9 +69,7 @@ Result<Workload> find_workload(const net::AdminApiOptions& options, const Worklo
   if (found != all.end()) return *found;
   std::string why;
   for (const Problem& problem : options.control_plane.status().problems)
-    if (problem.object.is(kinds::kVirtualMachine) && problem.object.ns == name.ns &&
-        problem.object.name == name.name)
-      why += "; " + problem.text();
+    if (declares(problem.object, name)) why += "; " + problem.text();
   if (why.empty()) {
     why = ": write one into the mesh directory, in a namespace with the monitored-by label";
   }
@@ -78,6 +80,24 @@ std::vector<Service> services_of(const MeshSpec& spec) {
   std::vector<Service> services;
   for (const auto& service : spec.list_services()) services.push_back(*service);
   return services;
+}
+
+Result<inject::InterceptionOptions> interception_of(const net::AdminApiOptions& options,
+                                                    const MeshConfig& config,
+                                                    const WorkloadName& name) {
+  const auto machine =
+      options.store ? options.store->get({kinds::kVirtualMachine, name.ns, name.name}) : nullptr;
+  Object none;
+  none.document = std::make_shared<const json::value>(json::object());
+  return inject::machine_interception(config.injection.exclusions, machine ? *machine : none);
+}
+
+// The DNS name of the certificate that proxies are shown; empty: there is none.
+std::string controller_name(const net::AdminApiOptions& options) {
+  for (const auto& held : options.certificates.list_certificates())
+    if (held->subject.usage == certificate::Usage::kController && !held->subject.dns_names.empty())
+      return held->subject.dns_names.front();
+  return {};
 }
 
 std::string_view algorithm_of(KeyType type) {
@@ -94,10 +114,40 @@ std::string_view algorithm_of(KeyType type) {
 
 }  // namespace
 
+Result<json::object> body_of(const net::Request& request) {
+  auto parsed = parse_json_object(request.body, "the body");
+  if (!parsed.ok()) return invalid(parsed.error().message);
+  return parsed;
+}
+
+Result<std::string> required_text(const json::object& fields, const char* name) {
+  std::string text = text_at(fields, name);
+  if (text.empty()) return invalid(std::string("the field '") + name + "' is missing or not text");
+  return text;
+}
+
+Result<WorkloadName> machine_of(const json::object& fields) {
+  WorkloadName machine;
+  OSM_TRY(machine.name, required_text(fields, "name"));
+  OSM_TRY(machine.ns, required_text(fields, "namespace"));
+  return machine;
+}
+
 Result<net::Response> vm_subject(const net::AdminApiOptions& options, const net::Request& request) {
   OSM_TRY(const std::string name, request.required("name"));
   OSM_TRY(const std::string ns, request.required("namespace"));
-  OSM_TRY(const Workload workload, find_workload(options, {ns, name}));
+  return subject_of(options, {ns, name});
+}
+
+Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
+                                   const net::Request& request) {
+  OSM_TRY(const json::object body, body_of(request));
+  OSM_TRY(const WorkloadName machine, machine_of(body));
+  return bootstrap(options, machine, body, request.client);
+}
+
+Result<net::Response> subject_of(const net::AdminApiOptions& options, const WorkloadName& machine) {
+  OSM_TRY(const Workload workload, find_workload(options, machine));
   const certificate::Subject subject = options.control_plane.proxy_subject(workload);
   const MeshConfig config = options.spec.get_mesh_config();
   return answer(json::object{{"uuid", workload.proxy_id.str()},
@@ -107,19 +157,21 @@ Result<net::Response> vm_subject(const net::AdminApiOptions& options, const net:
                              {"rsa_key_bits", config.certificates.rsa_bits}});
 }
 
-Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
-                                   const net::Request& request) {
-  OSM_TRY(const BootstrapRequest decoded, decode(request.body));
-  OSM_TRY(const Workload workload, find_workload(options, decoded.workload));
+Result<net::Response> bootstrap(const net::AdminApiOptions& options, const WorkloadName& machine,
+                                const json::object& body, const std::string& client) {
+  OSM_TRY(const BootstrapRequest decoded, decode(body));
+  OSM_TRY(const Workload workload, find_workload(options, machine));
+  const MeshConfig config = options.spec.get_mesh_config();
+  OSM_TRY(inject::InterceptionOptions interception, interception_of(options, config, machine));
+  interception.proxy_uid = decoded.proxy_uid;
   OSM_TRY(const auto issued,
           options.control_plane.issue_proxy_certificate(
               workload, decoded.request_pem,
-              certificate::proxy_certificate_life(
-                  options.spec.get_mesh_config().certificates.proxy_validity),
-              {.reason = certificate::IssueReason::kBootstrap, .identity = request.client}));
+              certificate::proxy_certificate_life(config.certificates.proxy_validity),
+              {.reason = certificate::IssueReason::kBootstrap, .identity = client}));
   const certificate::Certificate& certificate = *issued;
   const std::string bundle = options.certificates.trust_bundle_pem();
-  OSM_TRY(const auto files,
+  OSM_TRY(auto files,
           inject::vm_bootstrap({.workload = workload.name,
                                 .account = workload.account,
                                 .trust_domain = options.root_rotation
@@ -130,8 +182,15 @@ Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
                                 .certificate = certificate,
                                 .trust_bundle_pem = bundle,
                                 .services = services_of(options.spec),
-                                .interception = {.proxy_uid = decoded.proxy_uid},
+                                .cluster_domain = config.proxy.cluster_domain,
+                                .interception = std::move(interception),
                                 .xds = decoded.xds}));
+  if (decoded.grpc)
+    OSM_TRY(add_grpc_bootstrap({.node_id = certificate.subject.common_name.str(),
+                                .controller = decoded.controller,
+                                .controller_name = controller_name(options),
+                                .directory = decoded.directory},
+                               files));
   options.runtime.log.info("proxy certificate issued for a machine",
                            {{"workload", workload.name.str()},
                             {"uuid", workload.proxy_id.str()},

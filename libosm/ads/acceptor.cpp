@@ -121,7 +121,10 @@ class Impl final : public Acceptor {
             options_.runtime.clock, static_cast<double>(options_.limits.accepts_per_second),
             std::chrono::nanoseconds(std::chrono::seconds(1)) / options_.limits.accepts_per_second),
         beat_(now()),
-        said_(options_.runtime.clock) {}
+        said_(options_.runtime.clock) {
+    for (const char* bound : {"connections", "unverified", "unverified-per-address"})
+      count(bound, 0);  // an alert sees the first increase of a counter that begins at 0
+  }
 
   ~Impl() override { stop(); }
 
@@ -250,9 +253,13 @@ class Impl final : public Acceptor {
   }
 
   void meets(const std::string& bound, const std::string& host = "") {
-    options_.runtime.metrics.add("osm_ads_connection_bounds_met_total", {{"bound", bound}}, 1);
+    count(bound, 1);
     say("connections to the ADS port meet a bound",
         {"bound", host.empty() ? bound : bound + " of " + host});
+  }
+
+  void count(std::string_view bound, double met) {
+    options_.runtime.metrics.add("osm_ads_connection_bounds_met_total", {{"bound", bound}}, met);
   }
 
   void note(int fault) {

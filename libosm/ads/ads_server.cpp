@@ -4,9 +4,13 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "ads/acceptor.hpp"
@@ -43,28 +47,36 @@ class SnapshotInbox {
   struct Delivery {
     SnapshotPtr snapshot;
     model::Changes changes;
+    SteadyTime since;   // of the first change
+    SteadyTime put_at;  // of the first snapshot
   };
 
   // Result: true if the strand must be notified.
-  bool put(const SnapshotPtr& snapshot) {
+  bool put(const SnapshotPtr& snapshot, SteadyTime since, SteadyTime now) {
     std::lock_guard lock(mutex_);
     if (!snapshot || (newest_ && snapshot->generation <= newest_->generation)) return false;
     if (!newest_) changes_.everything = true;  // this is the first generation
     changes_.merge(snapshot->changes);
     newest_ = snapshot;
-    return !std::exchange(waiting_, true);
+    since_ = std::min(since_, since);
+    if (waiting_) return false;
+    put_at_ = now;
+    return waiting_ = true;
   }
 
   Delivery take() {
     std::lock_guard lock(mutex_);
     waiting_ = false;
-    return {newest_, std::exchange(changes_, {})};
+    return {newest_, std::exchange(changes_, {}), std::exchange(since_, SteadyTime::max()),
+            put_at_};
   }
 
  private:
   std::mutex mutex_;
   SnapshotPtr newest_;
   model::Changes changes_;
+  SteadyTime since_ = SteadyTime::max();
+  SteadyTime put_at_{};
   bool waiting_ = false;
 };
 
@@ -81,6 +93,13 @@ void add_dumped(const Hub::View& view, XdsType type, std::vector<translate::Dump
   if (sent && sent != acknowledged) add(sent, false);
 }
 
+std::set<std::string> unary_methods(const AdsServerDependencies& deps) {
+  std::set<std::string> methods;
+  if (deps.renew_certificate) methods.insert(kRenewMethod);
+  if (deps.drain_machine) methods.insert(kDrainMethod);
+  return methods;
+}
+
 class Server final : public AdsServer {
  public:
   Server(const AdsServerOptions& options, const AdsServerDependencies& deps)
@@ -89,11 +108,13 @@ class Server final : public AdsServer {
         strand_(deps.runtime.executor),
         hub_({.accepted_domains = options.accepted_domains,
               .unknown_workload_wait = options.unknown_workload_wait,
-              .replica = options.replica},
+              .replica = options.replica,
+              .rebalance = options.rebalance},
              {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board,
-              deps.admits}),
+              deps.admits, [this] { return waiting_.load(); }}),
         renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
-        service_(*this, deps_.renew_certificate ? kRenewMethod : "") {}
+        drains_(hub_, deps.runtime.log, deps_.drain_machine),
+        service_(*this, deps.runtime.metrics, unary_methods(deps_)) {}
 
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
 
@@ -111,7 +132,7 @@ class Server final : public AdsServer {
 
   void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) override {
     if (acceptor_) acceptor_->verified(peer.address);
-    strand_.post([this, id, peer = std::move(peer), stream = std::move(stream)] {
+    post([this, id, peer = std::move(peer), stream = std::move(stream)] {
       hub_.open(id, identify_peer(hub_.accepted_domains(), peer), stream);
     });
   }
@@ -120,10 +141,16 @@ class Server final : public AdsServer {
   }
   void on_write_done(StreamId id) override { tell(&Hub::on_write_done, id); }
   void on_closed(StreamId id) override { tell(&Hub::on_closed, id); }
-  void on_call(PeerCertificate peer, std::string bytes, std::shared_ptr<UnaryCall> call) override {
+  void on_call(const std::string& method, PeerCertificate peer, std::string bytes,
+               std::shared_ptr<UnaryCall> call) override {
     if (acceptor_) acceptor_->verified(peer.address);
-    strand_.post([this, peer = std::move(peer), b = std::move(bytes), call = std::move(call)] {
-      renewals_.answer(identify_peer(hub_.accepted_domains(), peer), b, call);
+    post([this, drains = method == kDrainMethod, peer = std::move(peer), b = std::move(bytes),
+          call = std::move(call)] {
+      auto who = identify_peer(hub_.accepted_domains(), peer);
+      if (drains)
+        drains_.answer(who, b, call);
+      else
+        renewals_.answer(std::move(who), b, call);
     });
   }
 
@@ -189,15 +216,19 @@ class Server final : public AdsServer {
   Status shutdown(std::chrono::milliseconds deadline) override {
     std::lock_guard lock(shutdown_mutex_);
     if (std::exchange(ended_, true)) return {};
+    const auto end = std::chrono::steady_clock::now() + deadline;
+    drain(deadline * 3 / 4);
     snapshots_.reset();
     secrets_.reset();
     strand_.stop();
     // The strand has stopped, so this thread may use the strand's data.
-    hub_.close_all(CloseCode::kUnavailable, "shutting-down");
-    service_.close_all(CloseCode::kUnavailable, "shutting-down");
+    hub_.close_all(CloseCode::kUnavailable, kShuttingDown);
+    service_.close_all(CloseCode::kUnavailable, kShuttingDown);
     if (acceptor_) acceptor_->stop();
     if (!server_) return {};
-    const bool ended = service_.wait_until_empty(deadline);
+    const auto left = end - std::chrono::steady_clock::now();
+    const bool ended = service_.wait_until_empty(std::max(
+        std::chrono::floor<std::chrono::milliseconds>(left), std::chrono::milliseconds(0)));
     server_->Shutdown(std::chrono::system_clock::now());  // cuts remaining streams
     server_->Wait();
     server_.reset();
@@ -251,18 +282,40 @@ class Server final : public AdsServer {
     });
   }
 
+  // Returns when the last stream is told to end, after `window` at the latest.
+  void drain(std::chrono::milliseconds window) {
+    if (window < Pacer::kTurn) return;
+    const auto drained = std::make_shared<std::promise<void>>();
+    tell(&Hub::drain, std::chrono::nanoseconds(window),
+         std::function<void()>([drained] { drained->set_value(); }));
+    drained->get_future().wait_for(window);
+  }
+
   void receive(const SnapshotInbox::SnapshotPtr& snapshot) {
-    if (!inbox_.put(snapshot)) return;
-    strand_.post([this] {
+    const Clock& clock = deps_.runtime.clock;
+    const SteadyTime since = deps_.announced_at ? deps_.announced_at() : SteadyTime::max();
+    if (!inbox_.put(snapshot, since, clock.steady_now())) return;
+    post([this, &clock] {
       SnapshotInbox::Delivery delivery = inbox_.take();
-      hub_.on_snapshot(std::move(delivery.snapshot), delivery.changes);
+      deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "deliver"}},
+                                    seconds(clock.steady_now() - delivery.put_at));
+      hub_.on_snapshot(std::move(delivery.snapshot), delivery.changes, delivery.since);
+    });
+  }
+
+  // Runs a task of the mesh or of a stream on the strand, and counts those that wait for it.
+  void post(std::function<void()> task) {
+    ++waiting_;
+    strand_.post([this, task = std::move(task)] {
+      --waiting_;
+      task();
     });
   }
 
   // Calls a function of the hub on the strand, later.
   template <class... Takes, class... Given>
   void tell(void (Hub::*function)(Takes...), Given... given) {
-    strand_.post([this, function, ... given = std::move(given)]() mutable {
+    post([this, function, ... given = std::move(given)]() mutable {
       (hub_.*function)(std::move(given)...);
     });
   }
@@ -284,8 +337,10 @@ class Server final : public AdsServer {
   const AdsServerOptions options_;
   const AdsServerDependencies deps_;
   mutable Strand strand_;
+  std::atomic<std::size_t> waiting_{0};
   Hub hub_;
   Renewals renewals_;
+  Drains drains_;
   GrpcService service_;
   SnapshotInbox inbox_;
   std::shared_ptr<grpc::ServerCredentials>

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ads/drains.hpp"
 #include "ads/progress.hpp"
 #include "ads/renewals.hpp"
 #include "ads/stream_host.hpp"
@@ -35,6 +36,7 @@ struct AdsServerOptions {
   // cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
   std::string replica = "osm-controller";  // as in ControlPlaneOptions
+  bool rebalance = false;                  // likewise
   // Returns the server's own certificate. Called at every handshake.
   std::function<certificate::CertificatePtr()> server_certificate;
 };
@@ -47,8 +49,12 @@ struct AdsServerDependencies {
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;
   RenewCertificate renew_certificate{};  // empty: proxies' certificates are not renewed here
+  DrainMachine drain_machine{};          // empty: machines are not drained here
   ReplicaBoard* board = nullptr;         // null: there are no other replicas
   std::function<Status()> admits{};      // as in ControlPlaneOptions
+  // Returns the time at which the first change of the newest snapshot was announced. Empty:
+  // unknown.
+  std::function<SteadyTime()> announced_at{};
 };
 
 class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
@@ -84,7 +90,9 @@ class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
   // Computes all resources again because the hook would give others. Thread: any. Blocking: no.
   virtual void refresh_resources() = 0;
 
-  // Ends every stream and the listener. Idempotent. Failure: kDeadlineExceeded (streams were cut).
+  // Ends every stream and the listener. Streams end a few at a time, within three quarters of
+  // `deadline`; until then each is served. Idempotent. Failure: kDeadlineExceeded (streams were
+  // cut).
   virtual Status shutdown(std::chrono::milliseconds deadline) = 0;
 };
 

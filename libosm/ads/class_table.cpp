@@ -27,7 +27,7 @@ ClassTable::~ClassTable() {
 }
 
 std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
-                                           const model::Changes& changes) {
+                                           const model::Changes& changes, SteadyTime since) {
   snapshot_ = std::move(snapshot);
   untouched_ = std::exchange(present_, {snapshot_->generation, snapshot_->hash});
   std::set<ProxyClassPtr> touched;
@@ -45,15 +45,16 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
   for (const ProxyClassPtr& entry : building_) {
     entry->missed_services_.insert(changes.services.begin(), changes.services.end());
     entry->missed_endpoints_.insert(changes.endpoints.begin(), changes.endpoints.end());
+    entry->missed_at_ = std::min(entry->missed_at_, since);
   }
   std::set<StreamId> members;
   for (const ProxyClassPtr& entry : touched) {
     members.insert(entry->members_.begin(), entry->members_.end());
-    touch(entry);
+    touch(entry, since);
   }
   for (const ServiceName& service : changes.endpoints) {
     for_each_reader(service, [&](const ProxyClassPtr& entry) {
-      note_touched(*entry);
+      note_touched(*entry, since);
       entry->touched_endpoints_.insert(service);
       enqueue(entry);
     });
@@ -74,16 +75,19 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
     if (snapshot_->config.proxy.permissive && readers < classes_.size())
       for (const auto& [key, entry] : classes_) touched.insert(entry);
   }
+  // A new service has a name for all machines that ask for names.
+  if (services.empty()) return;
+  for (const auto& [key, entry] : classes_)
+    if (key.dns) touched.insert(entry);
 }
 
-void ClassTable::note_touched(ProxyClassEntry& entry) {
+void ClassTable::note_touched(ProxyClassEntry& entry, SteadyTime since) {
   if (entry.current()) entry.held_ = untouched_;
-  if (!entry.touched_ && entry.touched_endpoints_.empty())
-    entry.touched_at_ = deps_.runtime.clock.steady_now();
+  entry.touched_at_ = std::min(entry.touched_at_, since);
 }
 
-void ClassTable::touch(const ProxyClassPtr& entry) {
-  note_touched(*entry);
+void ClassTable::touch(const ProxyClassPtr& entry, SteadyTime since) {
+  note_touched(*entry, since);
   entry->touched_ = true;
   enqueue(entry);
 }
@@ -92,6 +96,7 @@ void ClassTable::enqueue(const ProxyClassPtr& entry) {
   // A running build enqueues its class again when it ends.
   if (entry->queued_ || entry->building_ || entry->members_.empty()) return;
   entry->queued_ = true;
+  entry->queued_at_ = deps_.runtime.clock.steady_now();
   queue_.push_back(entry);
 }
 
@@ -101,7 +106,10 @@ void ClassTable::pump() {
     queue_.pop_front();
     entry->queued_ = false;
     entry->building_ = true;
+    entry->building_from_ = std::exchange(entry->touched_at_, SteadyTime::max());
     building_.insert(entry);
+    deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "class"}},
+                                  seconds(deps_.runtime.clock.steady_now() - entry->queued_at_));
     BuildJob job{snapshot_,
                  entry->class_,
                  entry->sets_,
@@ -126,8 +134,8 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   if (result.failed) {
     // Its members keep the sets of before, if there are any; the next build is a whole one.
     entry->touched_ = true;
-    entry->missed_services_.clear();
-    entry->missed_endpoints_.clear();
+    entry->touched_at_ = std::min({entry->touched_at_, entry->building_from_, entry->missed_at_});
+    forget_missed(*entry);
     failed_.insert(entry);
     return pump();
   }
@@ -146,7 +154,7 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   catch_up(entry);
   if (entry->touched_ || !entry->touched_endpoints_.empty()) enqueue(entry);
   if (changed) {
-    entry->changed_at_ = entry->touched_at_;
+    entry->changed_at_ = entry->building_from_;
     deps_.on_changed(entry);
   } else {
     deps_.on_unchanged(entry);
@@ -178,9 +186,16 @@ void ClassTable::catch_up(const ProxyClassPtr& entry) {
       if (entry->missed_services_.contains(service)) entry->touched_ = true;
       if (entry->missed_endpoints_.contains(service)) entry->touched_endpoints_.insert(service);
     }
+    if (entry->touched_ || !entry->touched_endpoints_.empty())
+      entry->touched_at_ = std::min(entry->touched_at_, entry->missed_at_);
   }
-  entry->missed_services_.clear();
-  entry->missed_endpoints_.clear();
+  forget_missed(*entry);
+}
+
+void ClassTable::forget_missed(ProxyClassEntry& entry) {
+  entry.missed_services_.clear();
+  entry.missed_endpoints_.clear();
+  entry.missed_at_ = SteadyTime::max();
 }
 
 // Classes with equal sets share one set, above all the endpoints of permissive mode.
@@ -270,8 +285,8 @@ void ClassTable::give_secrets(const Identity& state) {
     ResourceSetPtr& secrets = entry->sets_[index_of(XdsType::kSecret)];
     if (secrets == state.secrets) continue;
     entry->superseded_ = generation_of(*entry);
+    entry->changed_at_ = secrets ? deps_.runtime.clock.steady_now() : SteadyTime::max();
     secrets = state.secrets;
-    entry->changed_at_ = deps_.runtime.clock.steady_now();
     if (entry->built_) deps_.on_changed(entry);
   }
 }
@@ -283,7 +298,8 @@ const SecretFacts* ClassTable::secret_facts(const ServiceIdentity& identity) con
 
 void ClassTable::rebuild_all() {
   untouched_ = present_;
-  for (const auto& [key, entry] : classes_) touch(entry);
+  const SteadyTime now = deps_.runtime.clock.steady_now();
+  for (const auto& [key, entry] : classes_) touch(entry, now);
   pump();
 }
 
@@ -295,11 +311,14 @@ ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamI
     identity.classes.insert(entry);
     if (!identity.secrets) refresh_certificate(proxy_class.identity, identity);
     entry->sets_[index_of(XdsType::kSecret)] = identity.secrets;
-    entry->touched_at_ = deps_.runtime.clock.steady_now();
   }
   const bool stale = entry->touched_ || !entry->touched_endpoints_.empty();
-  // A class without members was not kept current: its sets count again after they are rebuilt.
-  if (stale && entry->members_.empty()) entry->built_ = false;
+  // A class without members was not kept current: its sets count again after they are rebuilt, and
+  // no proxy waited for the changes meanwhile.
+  if (stale && entry->members_.empty()) {
+    entry->built_ = false;
+    entry->touched_at_ = SteadyTime::max();
+  }
   entry->members_.insert(member);
   entry->idle_since_.reset();
   if (stale) enqueue(entry);

@@ -60,7 +60,8 @@ class ProxyClassEntry {
   const ResourceSets& sets() const { return sets_; }
   bool ready() const { return built_; }
   const std::set<StreamId>& members() const { return members_; }
-  // Time at which the change behind the newest sets was noticed.
+  // Time at which the change behind the newest sets was announced. max(): no change is behind them,
+  // a proxy asked for them.
   SteadyTime changed_at() const { return changed_at_; }
   // The generation whose sets were replaced last; newer generations had not changed them.
   std::uint64_t superseded() const { return superseded_; }
@@ -91,8 +92,13 @@ class ProxyClassEntry {
   bool building_ = false;
   MeshVersion held_;  // while not current(): the mesh of its sets
   std::uint64_t superseded_ = 0;
-  SteadyTime touched_at_{};
-  SteadyTime changed_at_{};
+  // Times of the earliest change that waits for a build, that runs through one, and that was
+  // missed.
+  SteadyTime touched_at_ = SteadyTime::max();
+  SteadyTime building_from_ = SteadyTime::max();
+  SteadyTime missed_at_ = SteadyTime::max();
+  SteadyTime queued_at_{};
+  SteadyTime changed_at_ = SteadyTime::max();
   std::optional<SteadyTime> idle_since_;
   std::vector<std::string> faults_;  // of the last build
 };
@@ -120,10 +126,10 @@ class ClassTable {
   ~ClassTable();
   ClassTable(const ClassTable&) = delete;
 
-  // Takes a newer snapshot. Result: the members of every class whose services were touched (they
-  // may belong to another class now).
+  // Takes a newer snapshot; `since`: as Hub::on_snapshot(). Result: the members of every class
+  // whose services were touched (they may belong to another class now).
   std::set<StreamId> on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
-                                 const model::Changes& changes);
+                                 const model::Changes& changes, SteadyTime since);
   // Takes over the identity's new certificate; nullopt: the new trust bundle of all identities.
   void on_secrets(const std::optional<ServiceIdentity>& identity);
   // Builds every class again, because the hook would give other resources.
@@ -148,6 +154,7 @@ class ClassTable {
   void retry_failed();
 
   std::size_t size() const { return classes_.size(); }
+  std::size_t waiting() const { return queue_.size(); }  // classes that wait for their build
   ResourceCache& cache() { return cache_; }
 
  private:
@@ -158,13 +165,14 @@ class ClassTable {
     std::set<ProxyClassPtr> classes;
   };
 
-  void touch(const ProxyClassPtr& entry);
-  void note_touched(ProxyClassEntry& entry);
+  void touch(const ProxyClassPtr& entry, SteadyTime since);
+  void note_touched(ProxyClassEntry& entry, SteadyTime since);
   void touch_services(const std::set<ServiceName>& services, std::set<ProxyClassPtr>& touched);
   void enqueue(const ProxyClassPtr& entry);
   void pump();
   void report_faults(ProxyClassEntry& entry, std::vector<std::string> faults);
   void catch_up(const ProxyClassPtr& entry);
+  static void forget_missed(ProxyClassEntry& entry);
   void finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job);
   ResourceSetPtr shared(ResourceSetPtr set);
   void for_each_reader(const ServiceName& service,

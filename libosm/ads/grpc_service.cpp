@@ -138,8 +138,13 @@ class GrpcCall final : public grpc::ServerGenericBidiReactor,
                        public UnaryCall,
                        public std::enable_shared_from_this<GrpcCall> {
  public:
-  GrpcCall(StreamId id, PeerCertificate peer, StreamHost& host, GrpcService& service)
-      : id_(id), peer_(std::move(peer)), host_(host), service_(service) {}
+  GrpcCall(StreamId id, std::string method, PeerCertificate peer, StreamHost& host,
+           GrpcService& service)
+      : id_(id),
+        method_(std::move(method)),
+        peer_(std::move(peer)),
+        host_(host),
+        service_(service) {}
 
   void start() { StartRead(&incoming_); }
   void finish(CloseCode code, const std::string& text, const std::string& bytes) override {
@@ -156,12 +161,14 @@ class GrpcCall final : public grpc::ServerGenericBidiReactor,
     if (incoming_.Length() > kMaxRequest)
       return finish(CloseCode::kInvalidArgument,
                     "the request has more than " + std::to_string(kMaxRequest) + " bytes", {});
-    host_.on_call(std::move(peer_), to_string(std::exchange(incoming_, {})), shared_from_this());
+    host_.on_call(method_, std::move(peer_), to_string(std::exchange(incoming_, {})),
+                  shared_from_this());
   }
   void OnCancel() override { finish(CloseCode::kCancelled, "the caller left", {}); }
   void OnDone() override { service_.leave(id_); }
 
   const StreamId id_;
+  const std::string method_;
   PeerCertificate peer_;
   StreamHost& host_;
   GrpcService& service_;
@@ -181,29 +188,37 @@ void GrpcService::leave(StreamId id) {
   stream_gone_.notify_all();
 }
 
+grpc::ServerGenericBidiReactor* GrpcService::refuse(grpc::StatusCode status, std::string_view code,
+                                                    const std::string& text) {
+  metrics_.add("osm_streams_refused_total", {{"code", code}}, 1);
+  return new RefusedCall(status, text);
+}
+
 grpc::ServerGenericBidiReactor* GrpcService::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
   // The handshake refuses peers without a certificate; this check is a second line of defence.
   if (!context->auth_context() || !context->auth_context()->IsPeerAuthenticated())
-    return new RefusedCall(grpc::StatusCode::UNAUTHENTICATED, "a client certificate is required");
+    return refuse(grpc::StatusCode::UNAUTHENTICATED, "no-certificate",
+                  "a client certificate is required");
   const std::optional<XdsVariant> variant = variant_of(context->method());
-  const bool unary = !unary_method_.empty() && context->method() == unary_method_;
+  const bool unary = unary_methods_.contains(context->method());
   if (!variant && !unary)
-    return new RefusedCall(grpc::StatusCode::UNIMPLEMENTED, context->method() + " is not served");
+    return refuse(grpc::StatusCode::UNIMPLEMENTED, "unknown-method",
+                  context->method() + " is not served");
   PeerCertificate peer = certificate_of(*context);
   Open opened{.stream = {}, .call = {}, .holder = peer.uris.empty() ? "" : peer.uris.front()};
   StreamId id = 0;
   {
     std::lock_guard lock(mutex_);
-    if (closed_) return new RefusedCall(grpc::StatusCode::UNAVAILABLE, "shutting-down");
+    if (closed_) return refuse(grpc::StatusCode::UNAVAILABLE, "shutting-down", "shutting-down");
     if (auto held = held_.find(opened.holder);
         held != held_.end() && held->second >= kMaxStreamsPerCertificate)
-      return new RefusedCall(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                             "too many streams of one certificate at once");
+      return refuse(grpc::StatusCode::RESOURCE_EXHAUSTED, "too-many-streams",
+                    "too many streams of one certificate at once");
     ++held_[opened.holder];
     id = ++last_id_;
     if (unary)
-      opened.call = std::make_shared<GrpcCall>(id, peer, host_, *this);
+      opened.call = std::make_shared<GrpcCall>(id, context->method(), peer, host_, *this);
     else
       opened.stream = std::make_shared<GrpcStream>(id, *variant, *context, host_, *this);
     open_[id] = opened;

@@ -1,5 +1,5 @@
 // The methods of the ADS server as one generic service. Authenticated streams of
-// StreamAggregatedResources and DeltaAggregatedResources and calls of one unary method go to the
+// StreamAggregatedResources and DeltaAggregatedResources and calls of some unary methods go to the
 // strand; every other method is UNIMPLEMENTED.
 #pragma once
 
@@ -10,10 +10,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ads/stream_host.hpp"
+#include "osm/metrics.hpp"
 
 namespace osm::inline v1::ads {
 
@@ -27,10 +30,10 @@ inline constexpr std::size_t kMaxStreamsPerCertificate = 16;
 
 class GrpcService final : public grpc::CallbackGenericService {
  public:
-  // `unary_method`: path of the one unary method; empty: none. `host` is called on gRPC's threads,
-  // and outlives the service.
-  GrpcService(StreamHost& host, std::string unary_method)
-      : host_(host), unary_method_(std::move(unary_method)) {}
+  // `unary_methods`: paths of the unary methods. `host` is called on gRPC's threads, and outlives
+  // the service.
+  GrpcService(StreamHost& host, MetricsSink& metrics, std::set<std::string> unary_methods)
+      : host_(host), metrics_(metrics), unary_methods_(std::move(unary_methods)) {}
 
   // Ends every stream and call, and refuses new ones. Precondition: no other code uses the streams
   // any more.
@@ -44,6 +47,8 @@ class GrpcService final : public grpc::CallbackGenericService {
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* refuse(grpc::StatusCode status, std::string_view code,
+                                         const std::string& text);
 
   struct Open {
     std::shared_ptr<GrpcStream> stream;  // or
@@ -52,7 +57,8 @@ class GrpcService final : public grpc::CallbackGenericService {
   };
 
   StreamHost& host_;
-  const std::string unary_method_;
+  MetricsSink& metrics_;
+  const std::set<std::string> unary_methods_;
   std::mutex mutex_;
   std::condition_variable stream_gone_;
   bool closed_ = false;

@@ -28,13 +28,21 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
                 [this](const ProxyClassPtr& entry) { on_class_unchanged(entry); }}),
       refusals_logged_(deps_.runtime.clock),
       queue_(options.max_unfinished_bytes),
-      replica_streams_(deps_.board) {
+      replica_streams_(deps_.board),
+      balance_(options.rebalance ? deps_.board : nullptr),
+      pacer_(deps_.strand, deps_.runtime.rng,
+             [this](StreamId id, const std::string& text) { end_paced(id, text); }) {
+  report_zeros();
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
 
 // --- admission ---
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
+  if (draining_) {  // the proxy goes to another replica
+    report_refusal(kShuttingDown, {});
+    return transport->close(CloseCode::kUnavailable, kShuttingDown, false);
+  }
   if (peer.ok())
     if (const Status admitted = admits(); !admitted.ok()) peer = admitted.error();
   if (!peer) {
@@ -117,18 +125,24 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   const model::ProxyKey key = stream.key();
   stream.wait.reset();
   remove_member(waiting_, key, stream.id);
-  supersede(stream);
+  stream.grpc = libraries_.contains(key);  // until its first request
+  stream.beside = stands_beside(stream);
+  if (!stream.beside) supersede(stream);
   stream.workload = std::move(workload);
   stream.session.emplace(stream.transport->variant(), names_, memory_.doubts(key));
-  serving_[key] = stream.id;
+  if (stream.beside)
+    beside_[key].insert(stream.id);
+  else
+    serving_[key] = stream.id;
   returning_.erase(key);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
-  if (arrival.again) deps_.runtime.metrics.add("osm_proxy_reconnect_count", {}, 1);
+  if (arrival.again && !stream.beside)
+    deps_.runtime.metrics.add("osm_proxy_reconnect_count", {}, 1);
   if (arrival.flapping) report_flapping(stream, {"previous_address", arrival.previous_host});
-  replica_streams_.opened(key, host);
+  if (!stream.beside) replica_streams_.opened(key, host);
   classify(stream);
-  deps_.registry.register_proxy(view(stream).proxy);
+  if (!stream.beside) deps_.registry.register_proxy(view(stream).proxy);
   progressed_.notify(&key);
   note_serving();
   deps_.runtime.log.info("proxy connected", {{"uuid", key.id.str()},
@@ -137,63 +151,52 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
 }
 
-void Hub::report_flapping(const Stream& stream, LogField other) {
-  deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
-  deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
-                          {{"code", "proxy-flapping"},
-                           {"uuid", stream.key().id.str()},
-                           {"workload", stream.workload->workload.name.str()},
-                           {"address", std::string(peer_host(stream.peer.address))},
-                           std::move(other)});
-}
-
-void Hub::report_twins(SteadyTime now) {
-  for (const ReplicaStreams::Twin& twin : replica_streams_.tick(now))
-    report_flapping(streams_.at(serving_.at(twin.proxy)), {"other_replica", twin.replica});
-}
-
 void Hub::supersede(Stream& newer) {
-  const StreamId* older = find_in(serving_, newer.key());
-  if (!older) return;
-  deps_.runtime.metrics.add("osm_streams_superseded_total", {}, 1);
-  // A write in flight to a half-dead connection would hold the status back.
-  const bool cut = streams_.at(*older).write_started.has_value();
-  close(*older, CloseCode::kAborted, kSuperseded, cut);
+  for (const StreamId id : streams_of(newer.key())) {
+    const Stream* older = find_in(streams_, id);
+    if (!older) continue;
+    // A write in flight to a half-dead connection would hold the status back.
+    const bool cut = older->write_started.has_value();
+    close(id, CloseCode::kAborted, kSuperseded, cut);
+  }
 }
 
-// `before`: the snapshot before the one that is new; null: the snapshot is not new.
-void Hub::classify(Stream& stream, const model::MeshSnapshot* before) {
+// `before`: the snapshot before the one that is new; null: the snapshot is not new. `since`: as
+// on_snapshot().
+void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime since) {
   for (const ServiceName& service : stream.workload->workload.services)
     selected_by_[service].insert(stream.id);
   translate::ProxyClass proxy_class = translate::class_of(*snapshot_, stream.workload->workload);
   if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
   proxy_class.leaving = leaving_.of(stream.key());
+  proxy_class.grpc = stream.grpc;
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
   if (stream.proxy_class) {
     const std::uint64_t held = classes_.generation_of(*stream.proxy_class);
     unsettle(stream, before ? std::min(held, generation_before_) : held);
+    stream.changed_at = std::min(stream.changed_at, since);
     classes_.leave(stream.proxy_class, stream.id);
   }
   stream.proxy_class = classes_.join(proxy_class, stream.id);
-  if (stream.proxy_class->ready()) give_sets(stream, std::nullopt);
+  if (stream.proxy_class->ready()) give_sets(stream, SteadyTime::max());
 }
 
 // --- events of the mesh ---
 
 void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
-                      const model::Changes& changes) {
+                      const model::Changes& changes, SteadyTime since) {
   const auto before = std::exchange(snapshot_, std::move(snapshot));
   generation_before_ = before ? before->generation : 0;
   note_serving();
   note_domains(before.get());
-  std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes);
+  std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);
   for (const ServiceName& service : changes.services)
     if (const std::set<StreamId>* selected = find_in(selected_by_, service))
       regroup.insert(selected->begin(), selected->end());
   recheck(changes, regroup);
   for (StreamId id : regroup)
     if (Stream* stream = find_in(streams_, id); stream && stream->session)
-      classify(*stream, before.get());
+      classify(*stream, before.get(), since);
   progressed_.notify(nullptr);  // untouched classes have this generation
   pump();
 }
@@ -216,8 +219,10 @@ void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
     if (const std::set<StreamId>* waiting = find_in(waiting_, key))
       for (StreamId id : std::set<StreamId>(*waiting))
         if (Stream* stream = find_in(streams_, id)) admit(*stream);
-    if (const StreamId* serving = find_in(serving_, key)) {
-      Stream& stream = streams_.at(*serving);
+    for (const StreamId id : streams_of(key)) {
+      Stream* const found = find_in(streams_, id);
+      if (!found) continue;
+      Stream& stream = *found;
       Verdict verdict = judge(stream.peer);
       if (verdict.what != Verdict::kServe) {
         close(stream.id, verdict.code, verdict.text);
@@ -230,6 +235,7 @@ void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
     }
     if (snapshot_->workloads.find(key)) continue;
     memory_.erase(key);
+    libraries_.erase(key);
     leaving_.forget(key);
   }
 }
@@ -242,9 +248,9 @@ void Hub::accept(std::vector<TrustDomain> domains) {
     if (std::find(accepted.begin(), accepted.end(), stream.peer.trust_domain) == accepted.end())
       others.push_back(id);
   for (StreamId id : others)
-    close(id, CloseCode::kPermissionDenied,
-          "its proxy certificate is of a trust domain that is none of the mesh's any more; issue "
-          "a new one");
+    close(
+        id, CloseCode::kPermissionDenied,
+        "wrong-certificate-kind: its trust domain is none of the mesh's any more; issue a new one");
 }
 
 void Hub::on_secrets(const std::optional<ServiceIdentity>& identity) {
@@ -263,10 +269,12 @@ void Hub::on_class_changed(const ProxyClassPtr& entry) {
   pump();
 }
 
-void Hub::give_sets(Stream& stream, std::optional<SteadyTime> changed_at) {
+void Hub::give_sets(Stream& stream, SteadyTime changed_at) {
   unsettle(stream, classes_.generation_of(*stream.proxy_class));
   stream.session->set_resources(sets_for(stream));
-  if (!stream.unsettled_since) stream.unsettled_since = changed_at;
+  stream.changed_at = std::min(stream.changed_at, changed_at);
+  if (stream.changed_at != SteadyTime::max() && !stream.given_at)
+    stream.given_at = deps_.runtime.clock.steady_now();
   queue_.push(stream.id);
 }
 
@@ -284,6 +292,7 @@ void Hub::on_request(StreamId id, const std::string& bytes) {
 }
 
 void Hub::handle(Stream& stream, const std::string& bytes) {
+  if (!std::exchange(stream.heard, true)) note_kind(stream, bytes);
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
   if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
@@ -298,23 +307,6 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
                              {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
   stream.transport->read_next();
-}
-
-void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
-  if (on_trial(stream)) return;  // a trial provokes refusals
-  deps_.runtime.metrics.add("osm_nack_total",
-                            {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 1);
-  const model::ProxyKey key = stream.key();
-  progressed_.notify(&key);
-  if (type != XdsType::kSecret)
-    refused_.notify({key, stream.workload->workload.name, type, std::string(detail)});
-  deps_.runtime.log.error("the proxy refused its configuration; its last good one is restored",
-                          {{"code", "nack"},
-                           {"uuid", stream.key().id.str()},
-                           {"workload", stream.workload->workload.name.str()},
-                           {"type", std::string(xds_type_text(type))},
-                           {"version", stream.session->state(type).last_sent_version},
-                           {"detail", std::string(detail)}});
 }
 
 // --- writing ---
@@ -334,9 +326,7 @@ void Hub::pump() {
           fmt::format("{}/{}/{}", options_.replica, mesh.generation, mesh.hash);
       write(stream, *response);
     } else if (stream.session->emptied()) {
-      returning_[stream.key()] = deps_.runtime.clock.steady_now();
-      close(stream.id, CloseCode::kUnavailable,
-            "emptied: nothing of a kind is left for this proxy; reconnect to be told so");
+      end_emptied(stream);
     } else {
       note_settled(stream);
       judge_trial(stream);
@@ -356,9 +346,9 @@ void Hub::write(Stream& stream, const Response& response) {
   deps_.runtime.metrics.add("osm_response_bytes_total", {{"type", type}},
                             static_cast<double>(stream.write_bytes));
   deps_.runtime.metrics.add("osm_proxy_response_send_success_count", {{"type", type}}, 1);
-  if (stream.unsettled_since)
+  if (const auto given = std::exchange(stream.given_at, std::nullopt))
     deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "queue"}},
-                                  seconds(now - *stream.unsettled_since));
+                                  seconds(now - *given));
   stream.transport->write(response);
 }
 
@@ -376,86 +366,7 @@ void Hub::on_write_done(StreamId id) {
   pump();
 }
 
-// --- endings ---
-
-void Hub::on_closed(StreamId id) {
-  if (streams_.contains(id)) return close(id, CloseCode::kCancelled, "the proxy hung up");
-  end(id);
-}
-
-void Hub::report_end(const Stream& stream, CloseCode code, const std::string& text) {
-  const std::string uuid = stream.peer.identity.id.str();
-  if (stream.session) {
-    deps_.runtime.log.info(
-        "proxy disconnected",
-        {{"uuid", uuid}, {"workload", stream.workload->workload.name.str()}, {"reason", text}});
-  } else if (code != CloseCode::kCancelled) {
-    report_refusal(text.substr(0, text.find(':')), {{"uuid", uuid},
-                                                    {"account", stream.peer.identity.account.str()},
-                                                    {"address", stream.peer.address},
-                                                    {"detail", text}});
-  }
-}
-
-// The holder of a certificate can be refused as often as it likes.
-void Hub::report_refusal(std::string_view code, std::vector<LogField> fields) {
-  deps_.runtime.metrics.add("osm_streams_refused_total", {{"code", code}}, 1);
-  const auto left_out = refusals_logged_.admit();
-  if (!left_out) return;
-  fields.insert(fields.begin(), {"code", std::string(code)});
-  fields.push_back({"left_out", std::to_string(*left_out)});
-  deps_.runtime.log.write(LogLevel::kWarning, "a stream is refused", fields);
-}
-
-void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) {
-  auto at = streams_.find(id);
-  if (at == streams_.end()) return;
-  Stream& stream = at->second;
-  report_end(stream, code, text);
-  const std::shared_ptr<ProxyStream> transport = stream.transport;
-  const bool after_write = stream.write_started && !cut;
-  if (after_write)
-    ending_[id] = {transport, code, text, *stream.write_started,
-                   std::exchange(stream.write_bytes, 0)};
-  forget(at);
-  if (!after_write) transport->close(code, text, cut);
-  pump();
-}
-
-// Called when the write before the status is done, or has taken too long.
-void Hub::end(StreamId id, bool cut) {
-  const auto node = ending_.extract(id);
-  if (node.empty()) return;
-  const Ending& ending = node.mapped();
-  queue_.finished(ending.write_bytes);
-  ending.transport->close(ending.code, ending.text, cut);
-  pump();
-}
-
-void Hub::forget(std::map<StreamId, Stream>::iterator at) {
-  Stream stream = std::move(at->second);
-  streams_.erase(at);
-  const model::ProxyKey key = stream.key();
-  forget_trial(stream.id);
-  queue_.remove(stream.id);
-  queue_.finished(stream.write_bytes);
-  remove_member(waiting_, key, stream.id);
-  if (!stream.session) return;
-  memory_.left(key, stream.session->doubts());
-  for (const ServiceName& service : stream.workload->workload.services)
-    remove_member(selected_by_, service, stream.id);
-  classes_.leave(stream.proxy_class, stream.id);
-  serving_.erase(key);
-  replica_streams_.closed(key);
-  progressed_.notify(&key);
-  deps_.registry.unregister_proxy(key.id);
-  note_serving();
-}
-
-void Hub::close_all(CloseCode code, const std::string& text) {
-  while (!streams_.empty()) close(streams_.begin()->first, code, text);
-  while (!ending_.empty()) end(ending_.begin()->first);  // the caller's wait has a deadline
-}
+// --- time ---
 
 void Hub::tick() {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
@@ -464,7 +375,9 @@ void Hub::tick() {
   cut_stalled(now);
   forget_returning(now);
   report_behind(now);
+  report_queues();
   report_twins(now);
+  rebalance(now);
   std::vector<StreamId> expired;
   for (auto& [id, stream] : streams_) {
     check_certificate(stream, wall, expired);

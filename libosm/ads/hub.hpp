@@ -16,6 +16,7 @@
 
 #include "ads/class_table.hpp"
 #include "ads/leaving_ports.hpp"
+#include "ads/pacer.hpp"
 #include "ads/peer.hpp"
 #include "ads/progress.hpp"
 #include "ads/proxy_memory.hpp"
@@ -23,6 +24,7 @@
 #include "ads/push_queue.hpp"
 #include "ads/replica_streams.hpp"
 #include "ads/session.hpp"
+#include "ads/stream_balance.hpp"
 #include "ads/task_gate.hpp"
 #include "ads/trial.hpp"
 #include "base/log_limit.hpp"
@@ -36,6 +38,7 @@ struct HubOptions {
   std::chrono::milliseconds unknown_workload_wait{5000};
   std::size_t max_unfinished_bytes = PushQueue::kMaxUnfinishedBytes;
   std::string replica = "osm-controller";  // as in ControlPlaneOptions
+  bool rebalance = false;                  // likewise
 };
 
 struct HubDependencies {
@@ -44,8 +47,9 @@ struct HubDependencies {
   model::SecretSource& secrets;
   ProxyRegistry& registry;
   const ResourceHook* hook = nullptr;
-  ReplicaBoard* board = nullptr;     // null: there are no other replicas
-  std::function<Status()> admits{};  // as in ControlPlaneOptions
+  ReplicaBoard* board = nullptr;                 // null: there are no other replicas
+  std::function<Status()> admits{};              // as in ControlPlaneOptions
+  std::function<std::size_t()> waiting_tasks{};  // number of tasks that wait for the strand
 };
 
 // State of a proxy that is sent another mesh than its class.
@@ -62,6 +66,8 @@ struct Trial {
   SteadyTime deadline{};
   std::optional<std::uint64_t> ends_with;  // the generation to wait for before the trial ends
 };
+
+inline constexpr const char* kShuttingDown = "shutting-down";
 
 // True if the proxy has acknowledged everything that its clusters name, or its listeners. A proxy
 // asks for listeners after clusters, and for routes after listeners.
@@ -92,9 +98,9 @@ class Hub {
   void on_write_done(StreamId id);
   void on_closed(StreamId id);  // the peer is gone
 
-  // Mesh side.
+  // Mesh side. `since`: time at which the first of the changes was announced; max(): unknown.
   void on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
-                   const model::Changes& changes);
+                   const model::Changes& changes, SteadyTime since = SteadyTime::max());
   void on_secrets(const std::optional<ServiceIdentity>& identity);
   void on_hook_changed() { classes_.rebuild_all(); }
   // Admits proxies of these trust domains from now on, and ends the streams of others.
@@ -102,6 +108,9 @@ class Hub {
   const std::vector<TrustDomain>& accepted_domains() const { return options_.accepted_domains; }
 
   void close_all(CloseCode code, const std::string& text);
+  // Admits no stream from now on, and ends the present ones within `window`, a few at a time; until
+  // then each is served. `done` is called after the last one. Precondition: window >= Pacer::kTurn.
+  void drain(std::chrono::nanoseconds window, std::function<void()> done);
 
   // A connected proxy with its sent and acknowledged sets by type (null: none).
   struct View {
@@ -145,9 +154,13 @@ class Hub {
     std::array<WallTime, kXdsTypes.size()> updated{};
     std::optional<SteadyTime> write_started;
     std::size_t write_bytes = 0;
-    std::optional<SteadyTime>
-        unsettled_since;   // time of a mesh change that is on its way to this proxy
-    bool warned = false;   // a warning about the end of its certificate was logged
+    // Time of the earliest mesh change that is on its way to this proxy; max(): none is.
+    SteadyTime changed_at = SteadyTime::max();
+    std::optional<SteadyTime> given_at;  // time since which new resources wait for a write
+    bool heard = false;                  // its first request came
+    bool grpc = false;                   // of a gRPC library, as its first request says (ADR 0065)
+    bool beside = false;                 // another stream of the same certificate is in serving_
+    bool warned = false;                 // a warning about the end of its certificate was logged
     bool settled = false;  // holds everything that its class holds, so it is as far as its class
     std::uint64_t applied = 0;  // the newest generation with which it was settled, see applied()
     ResourceSetPtr
@@ -179,16 +192,21 @@ class Hub {
   void admit(Stream& stream);
   void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
   void supersede(Stream& newer);
-  void report_flapping(const Stream& stream, LogField other);
-  void report_twins(SteadyTime now);
-  void classify(Stream& stream, const model::MeshSnapshot* before = nullptr);
-  void give_sets(Stream& stream, std::optional<SteadyTime> changed_at);
+  void note_kind(Stream& stream, const std::string& first_request);
+  bool stands_beside(const Stream& stream) const;
+  void take_over(Stream& stream);
+  bool promote(const model::ProxyKey& key);
+  std::vector<StreamId> streams_of(const model::ProxyKey& key) const;
+  void classify(Stream& stream, const model::MeshSnapshot* before = nullptr,
+                SteadyTime since = SteadyTime::max());
+  void give_sets(Stream& stream, SteadyTime changed_at);
   void handle(Stream& stream, const std::string& bytes);
-  void report_nack(const Stream& stream, XdsType type, std::string_view detail);
-  void report_end(const Stream& stream, CloseCode code, const std::string& text);
-  void report_refusal(std::string_view code, std::vector<LogField> fields);
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
   void end(StreamId id, bool cut = false);
+  void end_paced(StreamId id, const std::string& text);
+  void end_emptied(const Stream& stream);
+  void rebalance(SteadyTime now);
+  void note_drained();
   void forget(std::map<StreamId, Stream>::iterator at);
   void recheck(const model::Changes& changes, std::set<StreamId>& regroup);
   void note_serving();
@@ -217,7 +235,16 @@ class Hub {
   void tick_leaving(SteadyTime now);
 
   void forget_returning(SteadyTime now);
+
+  // Log lines and metrics: hub_report.cpp
+  void report_zeros() const;
   void report_behind(SteadyTime now);
+  void report_queues() const;
+  void report_flapping(const Stream& stream, LogField other);
+  void report_twins(SteadyTime now);
+  void report_nack(const Stream& stream, XdsType type, std::string_view detail);
+  void report_end(const Stream& stream, CloseCode code, const std::string& text);
+  void report_refusal(std::string_view code, std::vector<LogField> fields);
 
   ResourceSets sets_for(const Stream& stream) const;
   bool on_trial(const Stream& stream) const;
@@ -237,7 +264,11 @@ class Hub {
   PushQueue queue_;
   ProxyMemory memory_;
   ReplicaStreams replica_streams_;
+  StreamBalance balance_;
   LeavingPorts leaving_;
+  Pacer pacer_;
+  bool draining_ = false;          // the server shuts down
+  std::function<void()> drained_;  // called after the last stream; null: it was called
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::atomic<bool> full_{false};
   std::uint64_t generation_before_ = 0;  // generation before snapshot_
@@ -246,6 +277,10 @@ class Hub {
   std::map<StreamId, Stream> streams_;
   std::map<StreamId, Ending> ending_;
   std::map<model::ProxyKey, StreamId> serving_;
+  // Further streams of gRPC libraries: each channel and each server of a process has its own, with
+  // one certificate.
+  std::map<model::ProxyKey, std::set<StreamId>> beside_;
+  std::set<model::ProxyKey> libraries_;  // proxies whose last stream was of a gRPC library
   std::map<model::ProxyKey, SteadyTime>
       returning_;  // proxies that were told to reconnect, with the time
   std::map<model::ProxyKey, std::set<StreamId>> waiting_;

@@ -10,6 +10,7 @@ namespace osm::inline v1::ads {
 translate::ProxyClass Hub::class_in(const model::MeshSnapshot& mesh, const Stream& stream) const {
   translate::ProxyClass proxy_class = translate::class_of(mesh, stream.workload->workload);
   proxy_class.leaving = leaving_.of(stream.key());
+  proxy_class.grpc = stream.grpc;
   return proxy_class;
 }
 
@@ -36,14 +37,15 @@ void Hub::note_leaving(const Stream& stream, const model::MeshSnapshot& before,
 std::uint64_t Hub::acknowledged_by_all() const {
   if (serving_.size() < snapshot_->workloads.size()) return 0;
   std::uint64_t oldest = snapshot_->generation;
-  for (const auto& [key, id] : serving_) oldest = std::min(oldest, applied(streams_.at(id)));
+  for (const auto& [id, stream] : streams_)
+    if (stream.session) oldest = std::min(oldest, applied(stream));
   return oldest;
 }
 
 void Hub::tick_leaving(SteadyTime now) {
   if (leaving_.empty()) return;
   for (const model::ProxyKey& proxy : leaving_.tick(now, *snapshot_, acknowledged_by_all()))
-    if (const StreamId* serving = find_in(serving_, proxy)) classify(streams_.at(*serving));
+    for (const StreamId id : streams_of(proxy)) classify(streams_.at(id));
 }
 
 }  // namespace osm::inline v1::ads

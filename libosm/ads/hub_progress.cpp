@@ -12,7 +12,6 @@
 namespace osm::inline v1::ads {
 namespace {
 
-constexpr std::chrono::seconds kBehind{10};
 // Time to wait for a proxy that was told to reconnect: Envoy tries every two seconds at most.
 constexpr std::chrono::seconds kReturnBound{10};
 
@@ -47,11 +46,11 @@ void Hub::note_settled(Stream& stream) {
     const model::ProxyKey key = stream.key();
     progressed_.notify(&key);
   }
-  if (!stream.unsettled_since) return;
-  deps_.runtime.metrics.observe(
-      "osm_propagation_seconds", {},
-      seconds(deps_.runtime.clock.steady_now() - *stream.unsettled_since));
-  stream.unsettled_since.reset();
+  stream.given_at.reset();
+  const SteadyTime changed = std::exchange(stream.changed_at, SteadyTime::max());
+  if (changed == SteadyTime::max()) return;
+  deps_.runtime.metrics.observe("osm_propagation_seconds", {},
+                                seconds(deps_.runtime.clock.steady_now() - changed));
 }
 
 // A proxy asks for listeners when its clusters are warm, and for routes when it has listeners. So a
@@ -60,6 +59,10 @@ void Hub::note_settled(Stream& stream) {
 bool Hub::is_whole(Stream& stream) {
   const ResourceSetPtr clusters = stream.session->acknowledged(XdsType::kCluster);
   const ResourceSetPtr listeners = stream.session->acknowledged(XdsType::kListener);
+  // A gRPC library that is only a server has no clusters.
+  if (stream.grpc)
+    return listeners && holds_what_listeners_name(*stream.session) &&
+           (!clusters || holds_what_clusters_name(*stream.session));
   if (!clusters || !listeners) return false;
   if (clusters == stream.whole_clusters && listeners == stream.whole_listeners) return true;
   if (!holds_what_clusters_name(*stream.session) || !holds_what_listeners_name(*stream.session))
@@ -72,22 +75,25 @@ bool Hub::is_whole(Stream& stream) {
 std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& proxies) const {
   std::vector<ProxyProgress> out;
   for (const model::ProxyKey& key : proxies) {
-    const StreamId* serving = find_in(serving_, key);
-    if (!serving) {
+    const std::vector<StreamId> ids = streams_of(key);
+    if (ids.empty()) {
       // It still has resources that it will be told to remove.
       if (returning_.contains(key)) out.push_back({key, 0, false, {}});
       continue;
     }
-    const Stream& stream = streams_.at(*serving);
     ProxyProgress& one = out.emplace_back();
     one.proxy = key;
-    one.generation = applied(stream);
-    if (stream.settled) continue;
-    for (XdsType type : kXdsTypes) {
-      ProxyTypeState state = stream.session->state(type);
-      if (state.state != SyncState::kStale) continue;
-      one.refused = true;
-      one.detail = std::move(state.nack_detail);
+    one.generation = applied(streams_.at(ids.front()));
+    for (const StreamId id : ids) {
+      const Stream& stream = streams_.at(id);
+      one.generation = std::min(one.generation, applied(stream));
+      if (stream.settled) continue;
+      for (XdsType type : kXdsTypes) {
+        ProxyTypeState state = stream.session->state(type);
+        if (state.state != SyncState::kStale) continue;
+        one.refused = true;
+        one.detail = std::move(state.nack_detail);
+      }
     }
   }
   return out;
@@ -97,18 +103,6 @@ void Hub::forget_returning(SteadyTime now) {
   if (std::erase_if(returning_,
                     [&](const auto& entry) { return now - entry.second >= kReturnBound; }) > 0)
     progressed_.notify(nullptr);
-}
-
-void Hub::report_behind(SteadyTime now) {
-  std::size_t behind = 0;
-  for (const auto& [id, stream] : streams_) {
-    if (!stream.session || stream.settled) continue;
-    behind += std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
-      const std::optional<SteadyTime> sent = stream.session->state(type).sent_at;
-      return sent.has_value() && now - *sent > kBehind;
-    });
-  }
-  deps_.runtime.metrics.set("osm_proxies_behind", {}, static_cast<double>(behind));
 }
 
 // --- certificates, as root rotation asks for them ---
@@ -153,15 +147,6 @@ model::CertificateProgress Hub::certificate_progress(const model::CertificateGoa
     progress.proxies.emplace_back(key, model::CertificateLag{!trusts, !of_signer});
   }
   return progress;
-}
-
-void Hub::recall(const std::string& issuer_key_id) {
-  std::vector<StreamId> old;
-  for (const auto& [key, id] : serving_)
-    if (streams_.at(id).peer.issuer_key_id != issuer_key_id) old.push_back(id);
-  for (StreamId id : old)
-    close(id, CloseCode::kUnavailable,
-          "its proxy certificate is of a root that is being replaced; reconnect with a newer one");
 }
 
 // --- views ---

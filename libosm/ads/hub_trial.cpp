@@ -83,7 +83,7 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
   }
   if (trial.sets) {
     trial.sets.reset();
-    give_sets(stream, std::nullopt);
+    give_sets(stream, SteadyTime::max());
   }
   queue_.push(stream.id);
   pump();
@@ -110,7 +110,7 @@ void Hub::begin_trial(Stream& stream, ResourceSets sets) {
   trial.without_listeners = keep_if_empty(XdsType::kListener);
   trial.sets = std::move(sets);
   trial.building = false;
-  give_sets(stream, std::nullopt);
+  give_sets(stream, SteadyTime::max());
   pump();
 }
 
@@ -179,7 +179,7 @@ void Hub::release_trials() {
       released.push_back(id);
   for (StreamId id : released) {
     trials_.erase(id);
-    give_sets(streams_.at(id), std::nullopt);
+    give_sets(streams_.at(id), SteadyTime::max());
   }
   if (!released.empty()) pump();
 }

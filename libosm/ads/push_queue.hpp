@@ -36,6 +36,9 @@ class PushQueue {
     if (waiting_.erase(stream) > 0) std::erase(order_, stream);
   }
 
+  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t unfinished_bytes() const { return unfinished_; }
+
   void started(std::size_t bytes) { unfinished_ += bytes; }
   void finished(std::size_t bytes) { unfinished_ -= bytes; }
 

@@ -34,7 +34,8 @@ void Renewals::answer(Result<Peer> peer, const std::string& bytes,
     return refuse(*call, question.error());
   }
   std::shared_ptr<void> place;  // place in the queue until the call is answered or dropped
-  if (!question->request.request_pem().empty()) {
+  if (!question->request.request_pem().empty() ||
+      !question->request.workload_request_pem().empty()) {
     if (too_often(question->workload->proxy))
       return call->finish(CloseCode::kResourceExhausted,
                           "this proxy was given " + std::to_string(kMaxCertificatesPerMinute) +

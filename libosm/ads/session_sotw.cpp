@@ -9,9 +9,8 @@
 namespace osm::inline v1::ads {
 namespace {
 
-bool is_wildcard(XdsType type, const std::vector<std::string_view>& names) {
-  return is_whole(type) &&
-         (names.empty() || std::find(names.begin(), names.end(), "*") != names.end());
+bool names_all(const std::vector<std::string_view>& names) {
+  return std::find(names.begin(), names.end(), "*") != names.end();
 }
 
 Digest raw_digest(const std::vector<std::string_view>& names) {
@@ -65,8 +64,11 @@ bool Session::subscribe(XdsType type, const Request& request) {
   TypeState& s = of(type);
   const Digest raw = raw_digest(request.names);
   if (raw == s.raw_names) return false;
+  // Without names from the first request on: everything. After names: nothing any more, as a gRPC
+  // library says that has closed its last channel.
+  const bool all = s.raw_names == Digest() || s.wildcard;
   s.raw_names = raw;
-  s.wildcard = is_wildcard(type, request.names);
+  s.wildcard = is_whole(type) && (names_all(request.names) || (request.names.empty() && all));
   s.names = pool_.intern(s.wildcard ? std::vector<std::string_view>() : request.names);
   keep_only_subscribed(s);
   return true;
@@ -111,7 +113,11 @@ std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& go
   TypeState& s = of(type);
   std::vector<EncodedPtr> news;
   if (is_whole(type)) {
-    if (!s.asked && s.delivered && goal->version() == s.announced) return std::nullopt;
+    if (!s.wildcard && s.names->empty()) return std::nullopt;
+    // A name that was dropped and is asked for again is not delivered, though the version is.
+    if (!s.asked && s.delivered && goal->version() == s.announced &&
+        (s.wildcard || changed(s.delivered, *goal).empty()))
+      return std::nullopt;
     if (!s.asked && goal->empty() && s.sent && !s.sent->empty()) {
       emptied_ = true;
       return std::nullopt;

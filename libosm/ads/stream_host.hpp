@@ -21,8 +21,8 @@ class StreamHost {
   virtual void on_write_done(StreamId id) = 0;
   virtual void on_closed(StreamId id) = 0;  // the peer is gone
 
-  // A call of an authenticated peer, with its request.
-  virtual void on_call(PeerCertificate peer, std::string bytes,
+  // A call of `method`, which the host serves, by an authenticated peer, with its request.
+  virtual void on_call(const std::string& method, PeerCertificate peer, std::string bytes,
                        std::shared_ptr<UnaryCall> call) = 0;
 };
 

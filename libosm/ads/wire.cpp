@@ -135,6 +135,18 @@ Result<DeltaRequest> parse_delta_request(std::string_view bytes) {
   return request;
 }
 
+std::string_view user_agent_name(XdsVariant variant, std::string_view bytes) {
+  std::string_view name;
+  const int node = variant == XdsVariant::kDelta ? 1 : 2;
+  for_each_field(bytes, [&](int number, std::string_view value) {
+    if (number != node) return;
+    for_each_field(value, [&](int inner, std::string_view text) {
+      if (inner == 6) name = text;
+    });
+  });
+  return name;
+}
+
 std::string resource_version(const EncodedResource& resource) { return resource.hash.hex(); }
 
 std::string response_head(const Response& response) {

@@ -45,6 +45,9 @@ struct DeltaRequest {
 Result<Request> parse_request(std::string_view bytes);
 Result<DeltaRequest> parse_delta_request(std::string_view bytes);
 
+// node.user_agent_name of a request, of either variant; empty: none. A view into the bytes.
+std::string_view user_agent_name(XdsVariant variant, std::string_view bytes);
+
 // envoy.service.discovery.v3.DiscoveryResponse or DeltaDiscoveryResponse.
 struct Response {
   XdsType type{};

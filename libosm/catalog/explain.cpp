@@ -203,7 +203,8 @@ std::optional<DialledService> served_at(const ExplainedCall& call, const Service
         if (std::binary_search(entry->identities.begin(), entry->identities.end(), account) &&
             serves_at(call, *entry, port, account) &&
             (any_host ? entry->headless
-                      : host.empty() || has_host_name(entry->name, {port.port}, true, host)))
+                      : host.empty() ||
+                            has_name(call, entry->name, true, without_port(host, port.port))))
           return DialledService{entry, port, {}};
   return std::nullopt;
 }

@@ -62,9 +62,11 @@ std::optional<DialledService> dialled_address(const ExplainedCall& call,
                                               const std::string& address);
 // The Service with this host name; short names are those of the source's namespace.
 ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host);
-// True if a virtual host of the Service has this domain. `ports`: also with their numbers.
-bool has_host_name(const ServiceName& service, const std::vector<Port>& ports, bool short_name,
-                   std::string host);
+// True if the host is a name of the Service. `short_name`: also the name alone.
+bool has_name(const ExplainedCall& call, const ServiceName& service, bool short_name,
+              const std::string& host);
+// The host of a request without ":<port>".
+std::string without_port(std::string host, Port port);
 
 // ---- explain_client.cpp: the source's sidecar
 void explain_client(const ExplainedCall& call, const DialledService& dialled, Explanation& out);

@@ -128,7 +128,7 @@ ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialle
   return step("endpoints", StepEffect::kDenies,
               "no healthy workload of an account that " + call.source.str() +
                   " may call serves port " + std::to_string(number(dialled.port.port)) +
-                  " of Service " + name,
+                  " of Service " + name + ": start one, or correct the selector",
               object_of(*dialled.entry), "spec.selector");
 }
 
@@ -208,8 +208,8 @@ void explain_split(const ExplainedCall& call, const DialledService& apex, Explan
 
 bool has_host(const ExplainedCall& call, const DialledService& dialled) {
   const ServiceName& service = dialled.entry->name;
-  return has_host_name(service, {dialled.port.port}, service.ns == call.source.ns,
-                       call.question.host);
+  return has_name(call, service, service.ns == call.source.ns,
+                  without_port(call.question.host, dialled.port.port));
 }
 
 // The denial of a request whose host is no name of the Service; nullopt: it is one, or no host is
@@ -233,7 +233,8 @@ void explain_headless(const ExplainedCall& call, const DialledService& dialled, 
   if (dialled.addresses.empty())
     out.ways.push_back(
         refusal(step("endpoints", StepEffect::kDenies,
-                     "it is headless and no workload is behind it, so its name has no address",
+                     "it is headless and no workload is behind it, so its name has no address: "
+                     "start one, or correct the selector",
                      object_of(*dialled.entry), "spec.selector"),
                 0));
   else

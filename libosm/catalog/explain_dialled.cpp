@@ -3,6 +3,7 @@
 
 #include "base/maps.hpp"
 #include "catalog/explain_call.hpp"
+#include "model/cluster_names.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -90,28 +91,21 @@ std::optional<DialledService> dialled_address(const ExplainedCall& call,
   return found ? found : first_at(call, address, [](const model::ServiceEntry&) { return true; });
 }
 
-bool has_host_name(const ServiceName& service, const std::vector<Port>& ports, bool short_name,
-                   std::string host) {
-  host = lower_case(std::move(host));
-  for (const Port port : ports) {
-    const std::string suffix = ':' + std::to_string(number(port));
-    if (!host.ends_with(suffix)) continue;
-    host.resize(host.size() - suffix.size());
-    break;
-  }
-  std::string name = service.name;
-  if (short_name && host == name) return true;
-  for (const std::string& part :
-       {service.ns, std::string("svc"), std::string("cluster"), std::string("local")}) {
-    name += '.' + part;
-    if (host == name) return true;
-  }
-  return false;
+bool has_name(const ExplainedCall& call, const ServiceName& service, bool short_name,
+              const std::string& host) {
+  const auto names = model::host_names(service, short_name, call.mesh.config.proxy.cluster_domain);
+  return std::find(names.begin(), names.end(), lower_case(host)) != names.end();
+}
+
+std::string without_port(std::string host, Port port) {
+  const std::string suffix = ':' + std::to_string(number(port));
+  if (host.ends_with(suffix)) host.resize(host.size() - suffix.size());
+  return host;
 }
 
 ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host) {
   for (const auto& entry : call.mesh.services)
-    if (has_host_name(entry->name, {}, entry->name.ns == call.source.ns, host)) return entry;
+    if (has_name(call, entry->name, entry->name.ns == call.source.ns, host)) return entry;
   return nullptr;
 }
 

@@ -107,8 +107,8 @@ void explain_admission(const ExplainedCall& call, const std::string& gateway,
   if (callers.asks_for_certificate() &&
       std::find(names.begin(), names.end(), certificate) == names.end())
     return deny("it asks for a client certificate with a name of its AuthenticatedPrincipals" +
-                    (certificate.empty() ? ", and the caller has none"
-                                         : ", and " + certificate + " is none of them"),
+                    (certificate.empty() ? ", and the caller has none: give it one"
+                                         : ", and " + certificate + " is none of them: add it"),
                 0, "spec.sources");
   const std::string path = call.question.path.substr(0, call.question.path.find('?'));
   if (backend.service->http_paths == HttpPaths::kNormalize && !normal_path(path))

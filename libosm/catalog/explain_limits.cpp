@@ -54,7 +54,7 @@ void add_request_limits(const UpstreamLimits& limits, const CallQuestion& questi
   const auto& rate = own != limits.paths.end() && own->limit ? own->limit : limits.http;
   if (rate)
     out.push_back("each workload answers " + std::to_string(rate->status) + " above " +
-                  rate_text(rate->rate) + " such requests");
+                  rate_text(rate->rate) + " such requests (raise it if that is too few)");
   if (limits.global_http)
     out.push_back("the rate-limit server " + server_text(limits.global_http->server) +
                   " may refuse requests with " + std::to_string(limits.global_http->status));

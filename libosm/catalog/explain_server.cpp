@@ -59,7 +59,8 @@ void explain_tcp(const ExplainedCall& call, ExplainedWay& way) {
     if (!names_source(policy, call.source)) continue;
     if (!policy.tcp) {
       add_miss(misses, policy, 1, "spec.rules",
-               "it has no TCPRoute among its rules, and this is a TCP port: add one");
+               "it has no TCPRoute among its rules, and this is a TCP port: add one, or, if the "
+               "server speaks HTTP, set appProtocol: http at the Service's port");
     } else if (!reaches(policy, way.port)) {
       add_miss(misses, policy, 0, "spec.rules", other_ports(policy, way.port));
     } else {

@@ -8,6 +8,7 @@
 #include "catalog/resolve_egress.hpp"
 #include "catalog/resolve_ingress.hpp"
 #include "catalog/resolve_limits.hpp"
+#include "catalog/resolve_providers.hpp"
 #include "endpoint/source_addresses.hpp"
 
 namespace osm::inline v1::catalog {
@@ -178,6 +179,8 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
   if (std::exchange(resync_endpoints_, false) || spec.namespaces)
     for (const auto& service : spec_.objects().services) asked.insert(service->name);
 
+  if (changes(spec, kinds::kServiceProvider))
+    changed.merge(endpoints_.set_orders(provider_orders(spec_.objects().policies)));
   changed.merge(endpoints_.read(asked));
   changed.merge(endpoints_.forget(gone));
   if (all)
@@ -387,12 +390,15 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec) {
          check_apexes(next_.services, spec_.objects().splits, next_.config.proxy.permissive))
       entry_problems_.push_back(std::move(problem));
   }
+  if (!published_ || changes(spec, kinds::kServiceProvider) || !spec.services.empty())
+    order_problems_ = check_provider_orders(spec_.objects(), endpoints_.providers());
   std::vector<Problem> all = endpoints_.problems();
   const auto add = [&](const std::vector<Problem>& some) {
     all.insert(all.end(), some.begin(), some.end());
   };
   add(service_problems_);
   add(limit_problems_);
+  add(order_problems_);
   add(ingress_problems_);
   add(entry_problems_);
   add(client_problems_);

@@ -126,6 +126,7 @@ class MeshBuilder {
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;
   std::vector<Problem> limit_problems_;
+  std::vector<Problem> order_problems_;  // of ServiceProviders
   std::vector<Problem> ingress_problems_;
   std::vector<Problem> entry_problems_;   // of settled entries
   std::vector<Problem> client_problems_;  // of Retries and Egresses

@@ -46,6 +46,7 @@ struct Events {
   PendingNames<ServiceName> endpoints;
   PendingNames<WorkloadName> workloads;
   std::optional<TrustDomains> trust_domains;  // the newest
+  SteadyTime since = SteadyTime::max();       // time of the first event
 
   // True if the events may contain a change of a workload that runs `services`.
   bool speak_of_workload(const WorkloadName& name, const std::vector<ServiceName>& services) const {
@@ -161,6 +162,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     {
       std::lock_guard lock(self->mutex_);
       add(self->events_);
+      self->events_.since = std::min(self->events_.since, self->clock_.steady_now());
       if (std::exchange(self->woken_, true)) return;
     }
     self->post(&Impl::wake);
@@ -198,6 +200,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       building_ = std::exchange(events_, {});
     }
     const SteadyTime begun = clock_.steady_now();
+    const SteadyTime since = std::min(building_.since, begun);  // a retry has no events
     builder_.spec_changed({building_.spec.begin(), building_.spec.end()});
     const auto& [services, all_services] = building_.endpoints;
     builder_.endpoints_changed({services.begin(), services.end()});
@@ -209,19 +212,21 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     const auto snapshot = builder_.build();
     report_providers();
     retry_when_failed();
-    note_objects(snapshot);
+    note_objects(snapshot, since);
     if (!snapshot) {
       if (!snapshots_.load()) set_waiting_for(builder_.waiting_for());
       return;
     }
     report(*snapshot, clock_.steady_now() - begun);
+    metrics_.observe("osm_push_stage_seconds", {{"stage", "debounce"}},
+                     std::chrono::duration<double>(begun - since).count());
     set_waiting_for({});
     if (!stopped_) snapshots_.publish(snapshot);  // last: a subscriber may destroy the loop
   }
 
   // Record the changes before the snapshot is published: no proxy can have applied a change that is
   // not recorded here.
-  void note_objects(const std::shared_ptr<const model::MeshSnapshot>& snapshot) {
+  void note_objects(const std::shared_ptr<const model::MeshSnapshot>& snapshot, SteadyTime since) {
     const std::uint64_t generation = builder_.generation();
     {
       std::lock_guard lock(mutex_);
@@ -233,6 +238,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       if (snapshot) {
         records_.note_endpoints(snapshot->changes.endpoints, snapshot->endpoints, generation);
         built_ = snapshot;
+        announced_at_ = since;
       }
       policy_index_ = builder_.policy_index();
       objects_ = builder_.objects();
@@ -351,6 +357,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Events building_;  // changed by the strand only
   ObjectRecords records_;
   std::shared_ptr<const model::MeshSnapshot> built_;   // the snapshot that records_ refer to
+  SteadyTime announced_at_ = SteadyTime::max();        // the first change of built_
   std::shared_ptr<const PolicyIndex> policy_index_;    // index of built_
   std::shared_ptr<const model::SpecObjects> objects_;  // the objects that were read last
   bool woken_ = false;                                 // a wake() is posted
@@ -379,6 +386,10 @@ std::vector<ProviderStatus> MeshLoop::providers() const {
 }
 ObjectState MeshLoop::object_state(const ObjectKey& object) const {
   return impl_->object_state(object);
+}
+SteadyTime MeshLoop::announced_at() const {
+  std::lock_guard lock(impl_->mutex_);
+  return impl_->announced_at_;
 }
 Subscription MeshLoop::subscribe_looks(std::function<void()> on_look) {
   return impl_->looks_.subscribe(std::move(on_look));

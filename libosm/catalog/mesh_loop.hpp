@@ -62,6 +62,10 @@ class OSM_API MeshLoop {
   // The published snapshots; the cell holds null before the first one. Lifetime: the loop's.
   SnapshotCell<model::MeshSnapshot>& snapshots();
 
+  // Time at which a source announced the first change of the newest snapshot. max(): there is no
+  // snapshot. A subscriber of snapshots() sees the time of its snapshot. Thread: any. Blocking: no.
+  SteadyTime announced_at() const;
+
   // Inputs that the first snapshot waits for, as of the last recorded event: "mesh specification",
   // "endpoints provider vm". Empty once it is published. Thread: any. Blocking: no.
   std::vector<std::string> waiting_for() const;

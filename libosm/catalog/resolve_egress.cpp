@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "catalog/resolve_policies.hpp"
+#include "model/cluster_names.hpp"
 #include "model/egress.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
@@ -38,8 +39,10 @@ bool is_in_mesh(const ServiceEntry& service, bool permissive) {
 
 class MeshNames {
  public:
-  MeshNames(const ServiceTable& services, bool permissive)
-      : services_(services), permissive_(permissive) {}
+  MeshNames(const ServiceTable& services, const ProxySettings& settings)
+      : services_(services),
+        permissive_(settings.permissive),
+        cluster_domain_(settings.cluster_domain) {}
 
   // The Service that the host names, or one below the wildcard; null: there is none. Short names
   // resolve in `ns`.
@@ -76,21 +79,24 @@ class MeshNames {
   }
 
  private:
-  // Drops "svc", "svc.cluster" and so on. Result: false if the name does not end so.
-  static bool drop_suffix(std::string_view& name) {
-    for (const std::string_view suffix :
-         {"svc.cluster.local", "svc.cluster", "svc", "cluster.local", "cluster", "local"}) {
-      if (name == suffix) {
+  // Drops "svc.<domain>", "svc" and so on. Result: false if the name does not end so. As in other
+  // objects, "cluster.local" means this cluster too.
+  bool drop_suffix(std::string_view& name) const {
+    for (const std::string& domain : {cluster_domain_, std::string(model::kDefaultClusterDomain),
+                                      std::string("cluster"), std::string()}) {
+      const std::string services = domain.empty() ? ".svc" : ".svc." + domain;
+      if (name == domain || name == std::string_view(services).substr(1)) {
         name = {};
         return true;
       }
-      if (suffix.starts_with("svc") && name.ends_with(suffix) &&
-          name[name.size() - suffix.size() - 1] == '.') {
-        name.remove_suffix(suffix.size() + 1);
+      if (name.ends_with(services)) {
+        name.remove_suffix(services.size());
         return true;
       }
     }
-    return false;
+    if (name != "local") return false;
+    name = {};
+    return true;
   }
 
   const ServiceEntry* find(const ServiceName& name) const {
@@ -114,6 +120,7 @@ class MeshNames {
 
   const ServiceTable& services_;
   const bool permissive_;
+  const std::string cluster_domain_;
   std::map<std::string, const ServiceEntry*> cluster_ips_;
   std::map<std::pair<std::string, std::string>, const ServiceEntry*> members_;  // by namespace
 };
@@ -268,7 +275,7 @@ class ClientGrants {
 class EgressResolver {
  public:
   EgressResolver(const model::SpecObjects& objects, const ServiceTable& services)
-      : objects_(objects), names_(services, objects.config.proxy.permissive) {}
+      : objects_(objects), names_(services, objects.config.proxy) {}
 
   void add(const Policy& policy, const Egress& egress) {
     const Report report = [&](ErrorCode code, std::string field, std::string cause) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/maps.hpp"
+#include "model/machine_names.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -99,7 +100,8 @@ model::WorkloadEntry WorkloadClaims::entry_of(const model::ProxyKey& key,
                              .workload = workload,
                              .denied = why_denied(workload),
                              .telemetry = selecting.empty() ? telemetry_.unselective(key.ns)
-                                                            : std::optional(selecting.front())};
+                                                            : std::optional(selecting.front()),
+                             .dns = model::asks_for_dns(workload)};
   entry.workload.labels.clear();
   several_.erase(key);
   if (selecting.size() > 1) several_.emplace(key, std::pair(workload.name, std::move(selecting)));

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxRequest = 16 * 1024;
 
 Error refused(const Subject& subject, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "certificate request for common name " +
-                                           x509::quoted(subject.common_name.str()) + ": " + why};
+                                           x509::in_quotes(subject.common_name.str()) + ": " + why};
 }
 
 bool is_accepted_key(const EVP_PKEY* key) {
@@ -89,7 +89,7 @@ Result<openssl::Request> checked_request(const Subject& subject, const std::stri
   OSM_TRY(const x509::AlternativeNames names, requested_names(subject, request));
   if (!x509::same_names(names, subject))
     return refused(subject, "its subjectAltName is not exactly URI " +
-                                x509::quoted(subject.spiffe_id.str()) +
+                                x509::in_quotes(subject.spiffe_id.str()) +
                                 (subject.dns_names.empty() ? "" : " and the subject's DNS names"));
   return parsed;
 }

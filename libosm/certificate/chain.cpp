@@ -22,7 +22,7 @@ std::string nth(Chain chain, std::size_t i) {
   char name[256] = {};
   X509_NAME_oneline(X509_get_subject_name(chain[i].get()), name, sizeof name);
   return "certificate " + std::to_string(i + 1) + " of " + std::to_string(chain.size()) + " (" +
-         quoted(name) + ")";
+         in_quotes(name) + ")";
 }
 
 Error refused(Chain chain, std::size_t i, const std::string& why) {

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxAnswer = 256 * 1024;  // bytes
 
 Error not_used(const Subject& subject, const std::string& why) {
   return {ErrorCode::kInvalidCertificate, "the CA's certificate for common name " +
-                                              x509::quoted(subject.common_name.str()) +
+                                              x509::in_quotes(subject.common_name.str()) +
                                               " is not used: " + why};
 }
 
@@ -27,7 +27,7 @@ Status check_names(const Subject& subject, X509& leaf) {
     return not_used(subject, "it has another common name");
   if (!x509::same_names(x509::alternative_names(leaf), subject))
     return not_used(subject, "its subjectAltName is not exactly URI " +
-                                 x509::quoted(subject.spiffe_id.str()) +
+                                 x509::in_quotes(subject.spiffe_id.str()) +
                                  " and the DNS names that were asked for");
   return {};
 }

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "model/names.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1::certificate {
@@ -65,6 +66,12 @@ Subject webhook_subject(const TrustDomain& domain, const std::string& service,
           SpiffeId("spiffe://" + domain.str() + "/osm/webhook/" + service),
           Usage::kWebhook,
           {name}};
+}
+
+Subject controller_subject(const TrustDomain& domain, const std::string& ns) {
+  const std::string name = "osm-controller." + ns;
+  return {
+      CommonName(name), model::controller_spiffe_id(domain), Usage::kController, {name + ".svc"}};
 }
 
 }  // namespace osm::inline v1::certificate

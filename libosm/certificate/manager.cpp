@@ -72,6 +72,7 @@ class CachingManager final : public Manager {
         trust_bundle_(issuer_->trust_bundle_pem()),
         announcements_(runtime_.blocking),
         renewals_(runtime_.blocking) {
+    runtime_.metrics.add("osm_cert_issue_failed_count", {}, 0);  // for alerts on an increase
     renewals_.post([this] { look(); });
     issuer_changes_ = issuer_->subscribe([this] { renewals_.post([this] { look(); }); });
   }
@@ -336,7 +337,11 @@ class CachingManager final : public Manager {
     const nanoseconds left =
         due_.empty() ? kTick : std::clamp(due_.begin()->first - now, nanoseconds::zero(), kTick);
     armed_for_ = now + left;
+    const std::optional<std::size_t> due = count_due(now);
     lock.unlock();
+    if (due)
+      runtime_.metrics.set("osm_queue_length", {{"queue", "certificates"}},
+                           static_cast<double>(*due));
     if (first_end != kNever) {
       const std::chrono::duration<double> life = first_end - now;
       runtime_.metrics.set("osm_cert_expiry_seconds", {}, life.count());
@@ -346,6 +351,15 @@ class CachingManager final : public Manager {
     } else {
       timer_ = renewals_.post_after(left, [this] { look(); });
     }
+  }
+
+  // Null if it was counted within this second: after a root rotation all are due.
+  std::optional<std::size_t> count_due(WallTime now) {
+    const bool none = due_.empty() || due_.begin()->first > now;
+    if (!none && due_counted_ <= now && now - due_counted_ < seconds(1)) return std::nullopt;
+    due_counted_ = none ? WallTime{} : now;
+    const auto end = std::ranges::find_if(due_, [now](const auto& due) { return due.first > now; });
+    return std::distance(due_.begin(), end);
   }
 
   // Certificates that are missing, or not valid on the new calendar, are issued at once. Renewals
@@ -416,7 +430,8 @@ class CachingManager final : public Manager {
   WallTime armed_for_ = kNever;
   std::string issuer_id_;  // the CA that signs, as far as it was noticed
 
-  WallTime last_look_;        // this and the next two: used on the renewals strand only
+  WallTime due_counted_;  // this and the next three: used on the renewals strand only
+  WallTime last_look_;
   std::string trust_bundle_;  // as subscribers know it
   Subscription timer_;
 

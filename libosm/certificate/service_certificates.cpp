@@ -13,6 +13,14 @@ constexpr std::chrono::minutes kAskAgain{1};
 
 }  // namespace
 
+Subject service_subject(const TrustDomain& domain, const ServiceIdentity& identity) {
+  const CommonName name = model::service_common_name(domain, identity);
+  Subject subject{.common_name = name, .spiffe_id = spiffe_id(domain, identity)};
+  // Unless it is too long. In a trust domain "svc" it could be the controller's DNS name.
+  if (is_dns_subdomain(name.str()) && domain.str() != "svc") subject.dns_names = {name.str()};
+  return subject;
+}
+
 ServiceCertificates::ServiceCertificates(const ServiceCertificatesOptions& options)
     : options_(options),
       trust_domain_(options.trust_domain),
@@ -87,8 +95,7 @@ CommonName ServiceCertificates::name_of(const ServiceIdentity& identity) const {
 // Result: `held` is another certificate now.
 bool ServiceCertificates::keep(const ServiceIdentity& identity, CertificatePtr& held) {
   const CommonName name = name_of(identity);
-  Subject subject{.common_name = name, .spiffe_id = spiffe_id(trust_domain_, identity)};
-  if (is_dns_subdomain(name.str())) subject.dns_names = {name.str()};  // unless it is too long
+  const Subject subject = service_subject(trust_domain_, identity);
   auto kept = options_.manager.keep_certificate(subject, options_.validity);
   if (!kept.ok()) {
     if (refused_.insert(identity).second)

@@ -19,6 +19,9 @@
 
 namespace osm::inline v1::certificate {
 
+// Subject of an account's certificate.
+Subject service_subject(const TrustDomain& domain, const ServiceIdentity& identity);
+
 struct ServiceCertificatesOptions {
   Manager& manager;
   Runtime runtime;           // subscribers are called on its `blocking`

@@ -70,13 +70,14 @@ std::string workload_dns_name(std::string_view id) {
 bool may_have(const Subject& subject, const std::string& dns) {
   if (!is_dns_subdomain(dns)) return false;
   if (subject.usage == Usage::kWorkload) return dns == workload_dns_name(subject.spiffe_id.str());
-  return subject.usage == Usage::kWebhook || subject.usage == Usage::kGateway;
+  return subject.usage == Usage::kWebhook || subject.usage == Usage::kGateway ||
+         subject.usage == Usage::kController;
 }
 
 Error not_certified(const Subject& subject, const std::string& prefix) {
   return {ErrorCode::kInvalidArgument,
-          "common name " + quoted(subject.common_name.str()) + ": URI SAN " +
-              quoted(subject.spiffe_id.str()) + " cannot be certified: use " + prefix +
+          "common name " + in_quotes(subject.common_name.str()) + ": URI SAN " +
+              in_quotes(subject.spiffe_id.str()) + " cannot be certified: use " + prefix +
               "/<path> with segments of letters, digits, '.', '_' and '-'"};
 }
 
@@ -261,7 +262,7 @@ Status validate(const Subject& subject) {
   const std::string& name = subject.common_name.str();
   if (!is_name(name) || name.size() > kMaxCommonName)
     return Error{ErrorCode::kInvalidArgument,
-                 "common name " + quoted(name) +
+                 "common name " + in_quotes(name) +
                      " cannot be certified: use 1 to 1024 letters, digits, '.', '_' and '-'"};
   const std::string_view id = subject.spiffe_id.str();
   const std::size_t slash = id.find('/', std::min(kScheme.size(), id.size()));
@@ -272,13 +273,14 @@ Status validate(const Subject& subject) {
   for (const std::string& dns : subject.dns_names)
     if (!may_have(subject, dns))
       return Error{ErrorCode::kInvalidArgument,
-                   "common name " + quoted(name) + ": DNS name " + quoted(dns) +
-                       " cannot be certified: only webhooks and gateways have any, in lower case "
-                       "and without wildcards, and a workload that of its own account"};
+                   "common name " + in_quotes(name) + ": DNS name " + in_quotes(dns) +
+                       " cannot be certified: only webhooks, gateways and the controller have any, "
+                       "in lower case and without wildcards, and a workload that of its own "
+                       "account"};
   if (subject.dns_names.size() > kMaxDnsNames ||
       (subject.usage == Usage::kWebhook && subject.dns_names.empty()))
     return Error{ErrorCode::kInvalidArgument,
-                 "common name " + quoted(name) + " cannot be certified with " +
+                 "common name " + in_quotes(name) + " cannot be certified with " +
                      std::to_string(subject.dns_names.size()) +
                      " DNS names: a webhook needs one, and nobody gets more than 32"};
   return {};
@@ -319,7 +321,7 @@ Result<openssl::Key> parse_key(std::string_view pem) {
   return key;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text.substr(0, 200)) out += (c >= ' ' && c <= '~') ? c : '?';
   return out + (text.size() > 200 ? "...\"" : "\"");

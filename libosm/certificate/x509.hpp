@@ -67,7 +67,7 @@ Result<openssl::Request> parse_request(std::string_view pem);
 Result<openssl::Key> parse_request_key(std::string_view pem);
 
 // The printable part of a name, for errors.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 std::string serial_number(const X509& certificate);  // lower-case hex
 

@@ -1,5 +1,6 @@
 #include "osm/control_plane.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "catalog/mesh_catalog.hpp"
 #include "catalog/mesh_loop.hpp"
 #include "certificate/service_certificates.hpp"
+#include "control_plane/machine_drains.hpp"
 #include "control_plane/problem_journal.hpp"
 #include "control_plane/proxy_renewals.hpp"
 #include "control_plane/receipts.hpp"
@@ -65,13 +67,30 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         .runtime = options_.runtime,
         .trust_domains = [this] { return trust_domains(); },
         .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
-        .issue = [this](const auto&... arguments) { return certify_proxy(arguments...); }});
+        .issue = [this](const auto&... arguments) { return certify_proxy(arguments...); },
+        .workload_subject =
+            [this](const Workload& workload) {
+              return certificate::service_subject(trust_domains().signing,
+                                                  identity_of(workload.account));
+            },
+        .issue_workload =
+            [this](const auto&... arguments) { return certify_workload(arguments...); }});
+    if (options_.drained)
+      drains_ = std::make_unique<MachineDrains>(
+          MachineDrainsOptions{.drained = *options_.drained,
+                               .runtime = options_.runtime,
+                               .status = [this](const ObjectKey& object) -> Result<ObjectStatus> {
+                                 if (!started_)
+                                   return Error{ErrorCode::kNotReady, "the controller starts"};
+                                 return object_status(object);
+                               }});
     OSM_TRY(ads_,
             ads::AdsServer::start({.address = options_.ads_address,
                                    .connections = options_.ads_connections,
                                    .accepted_domains = trust_domains_.accepted,
                                    .max_transport_bytes = options_.max_transport_bytes,
                                    .replica = options_.replica,
+                                   .rebalance = options_.rebalance,
                                    .server_certificate = [this] { return certificate_->load(); }},
                                   {.runtime = options_.runtime,
                                    .snapshots = loop_.snapshots(),
@@ -82,11 +101,14 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                        [this](auto question, auto done) {
                                          renewals_->answer(std::move(question), std::move(done));
                                        },
+                                   .drain_machine = drain_machine(),
                                    .board = options_.board,
-                                   .admits = options_.admits}));
+                                   .admits = options_.admits,
+                                   .announced_at = [this] { return loop_.announced_at(); }}));
     progress_ = ads_->subscribe_progress([this](const auto*) { problems_.announce(); });
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
+    started_ = true;
     provenance_ = std::make_unique<nack_provenance::NackProvenance>(
         nack_provenance::NackProvenanceOptions{.runtime = options_.runtime,
                                                .spec = spec_,
@@ -183,6 +205,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (receipts_) receipts_->stop();
     Status ended = ads_ ? ads_->shutdown(deadline) : Status();
     if (renewals_) renewals_->stop();
+    if (drains_) drains_->stop();
     if (provenance_) provenance_->stop();
     problems_.stop();
     loop_.stop();
@@ -191,6 +214,13 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
  private:
+  ads::DrainMachine drain_machine() const {
+    if (!drains_) return {};
+    return [&drains = *drains_](auto workload, auto done) {
+      drains.answer(std::move(workload), std::move(done));
+    };
+  }
+
   static std::function<std::vector<Problem>()> root_problems(const ControlPlaneOptions& options) {
     if (!options.root_rotation) return {};
     return [&roots = *options.root_rotation, &clock = options.runtime.clock] {
@@ -203,13 +233,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                                     const std::string& request_pem,
                                                     std::chrono::seconds validity,
                                                     const certificate::Requester& requester) {
-    const auto snapshot = loop_.snapshots().load();
-    const Denial* denial =
-        snapshot ? snapshot->denied->find(workload.proxy_id, identity_of(workload.account))
-                 : nullptr;
-    if (denial != nullptr)
-      return Error{ErrorCode::kPermissionDenied,
-                   workload.name.str() + " gets no certificate: " + denial->text()};
+    OSM_TRY(not_denied(workload));
     const certificate::Subject subject = proxy_subject(workload);
     auto issued = options_.certificates.certify_request(subject, request_pem, validity, requester);
     if (issued.ok())
@@ -218,6 +242,29 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                               .ns = workload.name.ns,
                               .not_after = (*issued)->not_after});
     return issued;
+  }
+
+  // Certifies the key of a machine's files for its workload. Failure, blocking: as above.
+  Result<certificate::CertificatePtr> certify_workload(const Workload& workload,
+                                                       const std::string& request_pem,
+                                                       std::chrono::seconds validity,
+                                                       const certificate::Requester& requester) {
+    OSM_TRY(not_denied(workload));
+    return options_.certificates.certify_request(
+        certificate::service_subject(trust_domains().signing, identity_of(workload.account)),
+        request_pem, validity, requester);
+  }
+
+  // Failure: kPermissionDenied (a Denylist).
+  Status not_denied(const Workload& workload) const {
+    const auto snapshot = loop_.snapshots().load();
+    const Denial* denial =
+        snapshot ? snapshot->denied->find(workload.proxy_id, identity_of(workload.account))
+                 : nullptr;
+    if (denial != nullptr)
+      return Error{ErrorCode::kPermissionDenied,
+                   workload.name.str() + " gets no certificate: " + denial->text()};
+    return {};
   }
 
   // A root rotation knows the domains only.
@@ -232,14 +279,14 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
   certificate::Subject subject(const TrustDomain& domain) const {
-    return {CommonName("osm-controller." + options_.osm_namespace),
-            model::controller_spiffe_id(domain), certificate::Usage::kController};
+    return certificate::controller_subject(domain, options_.osm_namespace);
   }
 
   const ControlPlaneOptions options_;
   mutable std::mutex mutex_;
   TrustDomains trust_domains_;  // guarded by mutex_
   bool attached_ = false;       // to the root rotation
+  std::atomic<bool> started_ = false;
   certificate::ServiceCertificates secrets_;
   nack_provenance::WithheldSpec spec_;
   mutable catalog::MeshLoop loop_;
@@ -249,6 +296,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   std::unique_ptr<nack_provenance::NackProvenance>
       provenance_;                           // outlives the server, whose strand calls it
   std::unique_ptr<ProxyRenewals> renewals_;  // and this
+  std::unique_ptr<MachineDrains> drains_;    // and this
   std::unique_ptr<ads::AdsServer> ads_;
   std::unique_ptr<Receipts> receipts_;
   Subscription progress_;

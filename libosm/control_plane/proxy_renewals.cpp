@@ -28,6 +28,13 @@ std::string host_and_port(const std::string& address) {
   return address.substr(address.find(':') + 1);
 }
 
+certificate::Requester requester_of(const ads::RenewalQuestion& question) {
+  return {
+      .reason = certificate::IssueReason::kRenewal,
+      .address = host_and_port(question.peer.address),
+      .identity = model::proxy_spiffe_id(question.peer.trust_domain, question.peer.identity).str()};
+}
+
 wire::KeyType key_type(KeyType type) {
   switch (type) {
     case KeyType::kRsa:
@@ -45,7 +52,8 @@ wire::KeyType key_type(KeyType type) {
 void ProxyRenewals::answer(ads::RenewalQuestion question,
                            std::function<void(ads::RenewalAnswer)> done) {
   Response response = describe(question);
-  if (question.request.request_pem().empty()) return done(std::move(response));
+  if (question.request.request_pem().empty() && question.request.workload_request_pem().empty())
+    return done(std::move(response));
   strand_.post([this, question = std::move(question), response = std::move(response),
                 done = std::move(done)] { done(certify(question, response)); });
 }
@@ -65,6 +73,14 @@ ProxyRenewals::Response ProxyRenewals::describe(const ads::RenewalQuestion& ques
   response.set_key_type(key_type(config.certificates.key_type));
   if (config.certificates.key_type == KeyType::kRsa)
     response.set_rsa_key_bits(static_cast<std::uint32_t>(config.certificates.rsa_bits));
+  if (options_.workload_subject) {
+    const certificate::Subject own = options_.workload_subject(question.workload->workload);
+    response.set_workload_common_name(own.common_name.str());
+    response.set_workload_spiffe_id(own.spiffe_id.str());
+    for (const std::string& name : own.dns_names) response.add_workload_dns_names(name);
+    response.set_workload_validity_seconds(
+        static_cast<std::uint64_t>(config.certificates.service_validity.count()));
+  }
   return response;
 }
 
@@ -104,24 +120,45 @@ std::string ProxyRenewals::signing_key_id(const TrustDomain& domain) {
 }
 
 ads::RenewalAnswer ProxyRenewals::certify(const ads::RenewalQuestion& question, Response response) {
+  if (!question.request.request_pem().empty()) OSM_TRY(certify_proxy(question, response));
+  if (!question.request.workload_request_pem().empty())
+    OSM_TRY(certify_workload(question, response));
+  response.set_trust_bundle_pem(options_.certificates.trust_bundle_pem());
+  return response;
+}
+
+Status ProxyRenewals::certify_proxy(const ads::RenewalQuestion& question, Response& response) {
   const Workload& workload = question.workload->workload;
-  OSM_TRY(
-      const certificate::CertificatePtr issued,
-      options_.issue(
-          workload, question.request.request_pem(),
-          certificate::proxy_certificate_life(proxy_validity()),
-          {.reason = certificate::IssueReason::kRenewal,
-           .address = host_and_port(question.peer.address),
-           .identity =
-               model::proxy_spiffe_id(question.peer.trust_domain, question.peer.identity).str()}));
+  OSM_TRY(const certificate::CertificatePtr issued,
+          options_.issue(workload, question.request.request_pem(),
+                         certificate::proxy_certificate_life(proxy_validity()),
+                         requester_of(question)));
   options_.runtime.log.info("proxy certificate renewed",
                             {{"workload", workload.name.str()},
                              {"uuid", workload.proxy_id.str()},
                              {"address", question.peer.address},
                              {"serial_number", issued->serial_number}});
   response.set_certificate_chain_pem(issued->chain_pem);
-  response.set_trust_bundle_pem(options_.certificates.trust_bundle_pem());
-  return response;
+  return {};
+}
+
+// The proxy's certificate fetches the workload's anyway, with its key, by SDS. Here the key stays
+// on the machine.
+Status ProxyRenewals::certify_workload(const ads::RenewalQuestion& question, Response& response) {
+  if (!options_.issue_workload)
+    return Error{ErrorCode::kInvalidArgument, "this controller certifies no workloads' keys"};
+  const Workload& workload = question.workload->workload;
+  OSM_TRY(const certificate::CertificatePtr issued,
+          options_.issue_workload(workload, question.request.workload_request_pem(),
+                                  options_.spec.get_mesh_config().certificates.service_validity,
+                                  requester_of(question)));
+  options_.runtime.log.info("service certificate issued for a machine's files",
+                            {{"workload", workload.name.str()},
+                             {"uuid", workload.proxy_id.str()},
+                             {"address", question.peer.address},
+                             {"serial_number", issued->serial_number}});
+  response.set_workload_certificate_chain_pem(issued->chain_pem);
+  return {};
 }
 
 }  // namespace osm::inline v1::control_plane

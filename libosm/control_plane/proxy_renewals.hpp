@@ -29,6 +29,12 @@ struct ProxyRenewalsOptions {
                                                     std::chrono::seconds validity,
                                                     const certificate::Requester&)>
       issue;
+  // Certificate of the workload itself, by the rules of `issue`.
+  std::function<certificate::Subject(const Workload&)> workload_subject{};
+  std::function<Result<certificate::CertificatePtr>(const Workload&, const std::string& request_pem,
+                                                    std::chrono::seconds validity,
+                                                    const certificate::Requester&)>
+      issue_workload{};
 };
 
 class ProxyRenewals {
@@ -52,6 +58,8 @@ class ProxyRenewals {
   std::chrono::seconds proxy_validity() const;
   std::string signing_key_id(const TrustDomain& domain);
   ads::RenewalAnswer certify(const ads::RenewalQuestion& question, Response response);
+  Status certify_proxy(const ads::RenewalQuestion& question, Response& response);
+  Status certify_workload(const ads::RenewalQuestion& question, Response& response);
 
   const ProxyRenewalsOptions options_;
   // The signing CA and the id of its key: "" until it has signed something. Used in answer()'s

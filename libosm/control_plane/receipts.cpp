@@ -16,9 +16,10 @@ namespace {
 // Number of lagging proxies that an error names.
 constexpr std::size_t kNamed = 5;
 
-// The catalog's key: a workload may be a VirtualMachine or a Pod, and a mesh has one MeshConfig.
+// The catalog's key: several kinds of objects are workloads, and a mesh has one MeshConfig.
 ObjectKey known_as(const ObjectKey& object) {
-  if (object.is(kinds::kVirtualMachine) || object.is(kinds::kPod))
+  if (object.is(kinds::kVirtualMachine) || object.is(kinds::kDnsResource) ||
+      object.is(kinds::kAzureResource) || object.is(kinds::kPod))
     return {model::kWorkloadKind, object.ns, object.name};
   if (object.is(kinds::kMeshConfig)) return model::mesh_config_key();
   return object;

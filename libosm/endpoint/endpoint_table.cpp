@@ -58,6 +58,19 @@ void EndpointTable::ask(Source& source, const ServiceName& service) {
   }
 }
 
+std::set<ServiceName> EndpointTable::set_orders(std::map<ServiceName, ServiceProvider> orders) {
+  std::set<ServiceName> differ;
+  for (const auto& [service, order] : orders) {
+    const ServiceProvider* const before = find_in(orders_, service);
+    if (!before || *before != order) differ.insert(service);
+  }
+  for (const auto& [service, order] : orders_)
+    if (!orders.contains(service)) differ.insert(service);
+  orders_ = std::move(orders);
+  std::erase_if(differ, [&](const ServiceName& service) { return !merge(service); });
+  return differ;
+}
+
 std::set<ServiceName> EndpointTable::read(const std::set<ServiceName>& services) {
   std::set<ServiceName> all = services;
   for (Source& source : sources_) {
@@ -87,15 +100,36 @@ std::set<ServiceName> EndpointTable::forget(const std::set<ServiceName>& service
   return changed;
 }
 
+std::vector<EndpointTable::Ranked> EndpointTable::ranked(const ServiceName& service) const {
+  const ServiceProvider* const order = find_in(orders_, service);
+  std::vector<Ranked> first;
+  std::vector<Ranked> others;
+  if (order)
+    for (const auto& [id, weight] : order->providers)
+      for (const Source& source : sources_)
+        if (source.status.id == id) first.push_back({&source, weight});
+  const auto is_first = [&](const Source& source) {
+    return std::any_of(first.begin(), first.end(),
+                       [&](const Ranked& ranked) { return ranked.source == &source; });
+  };
+  if (!order || !order->excludes_others)
+    for (const Source& source : sources_)
+      if (!is_first(source)) others.push_back({&source, std::nullopt});
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
 bool EndpointTable::merge(const ServiceName& service) {
+  const std::vector<Ranked> sources = ranked(service);
   std::vector<ProviderAnswer> answers;
-  for (const Source& source : sources_)
-    if (const auto* endpoints = find_in(source.answers, service))
-      answers.push_back({.provider = source.status.id, .endpoints = *endpoints});
+  for (const auto& [source, weight] : sources)
+    if (const auto* endpoints = find_in(source->answers, service))
+      answers.push_back({.provider = source->status.id, .endpoints = *endpoints, .weight = weight});
   if (answers.empty()) return services_.erase(service) > 0;
 
   MergedService merged = merge_answers(service, answers, namespaces_);
-  for (const Source& source : sources_) merged.served_outside |= source.outside.contains(service);
+  for (const auto& [source, weight] : sources)
+    merged.served_outside |= source->outside.contains(service);
   auto& entry = services_[service];
   if (entry && *entry == merged) return false;
   entry = std::make_shared<const MergedService>(std::move(merged));

@@ -2,9 +2,10 @@
 //
 // The table keeps each provider's last good answer. A provider that is unreachable or throws keeps
 // its endpoints, is marked stale or failed, and does not affect the others. A provider that has not
-// synced contributes nothing. A service that a provider knows without endpoints is in the table
-// with none; a service that no provider knows is not in the table. The content depends only on the
-// providers' answers and their configured order, never on the order of events.
+// synced contributes nothing. A ServiceProvider sets the order of precedence for its service. A
+// service that a provider knows without endpoints is in the table with none; a service that no
+// provider knows is not in the table. The content depends only on the providers' answers and their
+// order of precedence, never on the order of events.
 //
 // Thread: one strand, which also calls the providers.
 #pragma once
@@ -19,6 +20,7 @@
 #include "endpoint/merge.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/object.hpp"
+#include "osm/values/service_provider.hpp"
 
 namespace osm::inline v1::endpoint {
 
@@ -34,6 +36,10 @@ class EndpointTable {
 
   // Sets the namespaces whose identities count. Call read() for every service after a change.
   void set_monitored_namespaces(std::set<std::string> namespaces);
+
+  // Sets the declared orders of precedence; other services have the configured one.
+  // Result: as read().
+  std::set<ServiceName> set_orders(std::map<ServiceName, ServiceProvider> orders);
 
   // Reads `services` from the synced providers, and retries services at which a provider failed
   // before.
@@ -66,9 +72,16 @@ class EndpointTable {
 
   static void ask(Source& source, const ServiceName& service);
   bool merge(const ServiceName& service);
+  // A source and the factor for the weights of its endpoints.
+  struct Ranked {
+    const Source* source;
+    std::optional<std::uint32_t> weight;
+  };
+  std::vector<Ranked> ranked(const ServiceName& service) const;
 
   std::vector<Source> sources_;
   std::set<std::string> namespaces_;
+  std::map<ServiceName, ServiceProvider> orders_;
   Services services_;
 };
 

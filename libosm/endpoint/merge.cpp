@@ -1,6 +1,8 @@
 #include "endpoint/merge.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -30,6 +32,13 @@ struct LeftOut {
   std::string first;
   std::size_t count = 0;
 };
+
+// Beyond 32 bits the largest weight is used.
+std::uint32_t times(std::uint32_t weight, std::uint32_t factor) {
+  const std::uint64_t product = std::uint64_t{weight} * factor;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(product, std::numeric_limits<std::uint32_t>::max()));
+}
 
 }  // namespace
 
@@ -71,6 +80,7 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
         problems.insert(conflict(service, endpoint, claim->second, answer.provider));
         continue;
       }
+      if (answer.weight) endpoint.weight = times(endpoint.weight.value_or(1), *answer.weight);
       merged.try_emplace({endpoint.address, endpoint.port, endpoint.service_port},
                          std::move(endpoint));
     }

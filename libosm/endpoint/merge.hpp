@@ -1,6 +1,8 @@
 // Merges several providers' answers about one service. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@ namespace osm::inline v1::endpoint {
 struct ProviderAnswer {
   std::string provider;  // its id
   std::vector<Endpoint> endpoints;
+  std::optional<std::uint32_t> weight{};  // ServiceProvider::Provider::weight
 };
 
 // Merged answers about a service that at least one provider knows.
@@ -36,9 +39,9 @@ struct MergedService {
   friend bool operator==(const MergedService&, const MergedService&) = default;
 };
 
-// Merges `answers`, which are in the configured order of their providers: where two disagree, the
-// first wins. The order of endpoints inside an answer does not matter. Endpoints that
-// check_endpoint() refuses are left out and reported.
+// Merges `answers`, which are in the order of precedence: where two disagree, the first wins. The
+// order of endpoints inside an answer does not matter. Endpoints that check_endpoint() refuses are
+// left out and reported.
 MergedService merge_answers(const ServiceName& service, const std::vector<ProviderAnswer>& answers,
                             const std::set<std::string>& monitored_namespaces);
 

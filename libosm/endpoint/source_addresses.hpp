@@ -26,6 +26,8 @@ class AddressTable {
   virtual void set_object(const ObjectKey& key, const Object* object) = 0;
   // Addresses behind the Service, ordered.
   virtual std::set<std::string> addresses_of(const std::string& service) const = 0;
+  // Ids for a ResourceResolver that its objects name.
+  virtual std::set<std::string> resources() const { return {}; }
 };
 
 // The source Services of all IngressBackends.
@@ -77,6 +79,17 @@ class SourceAddresses {
       table->second->set_object(key, store_.get(key).get());
       touched_.insert(key.ns);
     }
+  }
+
+  // Addresses of any of its resources may have changed.
+  void touch_all() {
+    for (const auto& [ns, table] : tables_) touched_.insert(ns);
+  }
+
+  std::set<std::string> resources() const {
+    std::set<std::string> out;
+    for (const auto& [ns, table] : tables_) out.merge(table->resources());
+    return out;
   }
 
   // Adds the Services whose addresses changed since the last call.

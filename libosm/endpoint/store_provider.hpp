@@ -6,6 +6,9 @@
 // - update() recomputes everything that the changes since the last call touch: TableChanges.
 // - services() are the ServiceStates, workloads() the workloads by name.
 // - add_problems() adds problems besides those of services(), without path and line, in any order.
+// - With a ResourceResolver: resources() are the ids that it names, and touch_resources() hears of
+//   changed answers.
+// - With DrainedMachines: touch_machine() hears that a machine was drained or taken back.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +31,8 @@
 #include "osm/metrics.hpp"
 #include "osm/notifier.hpp"
 #include "osm/object_store.hpp"
+#include "osm/providers/drained_machines.hpp"
+#include "osm/providers/resource_resolver.hpp"
 #include "osm/values/service.hpp"
 
 namespace osm::inline v1::endpoint {
@@ -52,6 +57,8 @@ struct StoreProviderOptions {
   // For the source Services of IngressBackends: the kinds of objects that such a table reads.
   std::vector<GroupKind> source_kinds{};
   SourceAddresses::MakeTable make_sources{};
+  ResourceResolver* resolver = nullptr;  // null: no table names resources
+  DrainedMachines* drained = nullptr;    // null: no machine is drained
 };
 
 // `Interface` is an EndpointsProvider and a WorkloadProvider.
@@ -66,6 +73,12 @@ class StoreProvider final : public Interface {
         options_.store.subscribe([this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
     mesh_subscription_ =
         options_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) { on_mesh(keys); });
+    if (options_.resolver)
+      resolver_subscription_ = options_.resolver->subscribe(
+          [this](const std::set<std::string>& ids) { on_resolved(ids); });
+    if (options_.drained)
+      drained_subscription_ = options_.drained->subscribe(
+          [this](const std::vector<WorkloadName>& machines) { on_drained(machines); });
     change([this](News& news) {
       store_synced_ = options_.store.has_synced();
       mesh_synced_ = options_.mesh_spec.has_synced();
@@ -147,6 +160,8 @@ class StoreProvider final : public Interface {
   }
 
  private:
+  static constexpr bool kHasResources = requires(Table& table) { table.resources(); };
+
   struct News {
     bool services_told = false;
     bool workloads_told = false;
@@ -183,6 +198,35 @@ class StoreProvider final : public Interface {
       if (namespaces) read_namespaces(news);
       if (ingress) sources_.follow(source_services(options_.mesh_spec.list_policies()));
     });
+  }
+
+  void on_resolved(const std::set<std::string>& ids) {
+    if constexpr (kHasResources) {
+      change([&](News&) {
+        for (auto& [ns, table] : tables_)
+          if (table.touch_resources(ids)) touched_.insert(ns);
+        if (!ids.empty()) sources_.touch_all();
+      });
+    }
+  }
+
+  void on_drained(const std::vector<WorkloadName>& machines) {
+    if constexpr (requires(Table& table) { table.touch_machine(std::string()); }) {
+      change([&](News&) {
+        for (const WorkloadName& machine : machines)
+          if (Table* table = touch(machine.ns)) table->touch_machine(machine.name);
+      });
+    }
+  }
+
+  // Tells the resolver which resources are named now.
+  void follow_resources() {
+    if constexpr (kHasResources) {
+      std::set<std::string> ids = sources_.resources();
+      for (const auto& [ns, table] : tables_)
+        for (const auto& [id, machines] : table.resources()) ids.insert(id);
+      if (std::exchange(followed_, ids) != ids) options_.resolver->follow(std::move(ids));
+    }
   }
 
   // Runs `read` under the lock, and announces its effects without.
@@ -243,6 +287,7 @@ class StoreProvider final : public Interface {
   }
 
   void update(News& news) {
+    if (options_.resolver) follow_resources();
     for (const std::string& ns : std::exchange(touched_, {})) {
       const TableChanges changes = tables_.at(ns).update();
       options_.metrics.add(options_.recomputed_metric, {}, static_cast<double>(changes.recomputed));
@@ -258,9 +303,11 @@ class StoreProvider final : public Interface {
       news.workloads_told |= problems != shared_problems_;
       shared_problems_ = std::move(problems);
     }
-    const bool healthy = store_is_reachable();
+    const bool healthy =
+        store_is_reachable() && (!options_.resolver || options_.resolver->healthy());
     // Services come from the MeshSpec: without it no endpoint is complete.
-    const bool synced = store_synced_ && mesh_synced_;
+    const bool synced =
+        store_synced_ && mesh_synced_ && (!options_.resolver || options_.resolver->has_synced());
     // Once synced, a provider stays synced; a later outage of a source shows in healthy().
     news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
     news.workloads_told |= !news.workloads.empty();
@@ -283,6 +330,7 @@ class StoreProvider final : public Interface {
   std::map<std::string, Table> tables_;  // of the namespaces of the mesh
   std::set<std::string> touched_;        // namespaces with something to update
   SourceAddresses sources_;
+  std::set<std::string> followed_;  // by the resolver
   std::vector<Problem> shared_problems_;
   // As of the last call of each: it has synced before it has told all, and another subscriber may
   // hear of it first.
@@ -296,6 +344,8 @@ class StoreProvider final : public Interface {
   // Last: they end first.
   Subscription store_subscription_;
   Subscription mesh_subscription_;
+  Subscription resolver_subscription_;
+  Subscription drained_subscription_;
 };
 
 }  // namespace osm::inline v1::endpoint

@@ -86,7 +86,7 @@ std::string controller_cluster(const EnvoyBootstrap& input) {
           http2_protocol_options:
             connection_keepalive: {{interval: 30s, timeout: 10s}}
     upstream_connection_options:
-      tcp_keepalive: {{keepalive_probes: 5, keepalive_time: 60, keepalive_interval: 5}}
+      tcp_keepalive: {{keepalive_probes: 3, keepalive_time: 5, keepalive_interval: 1}}
     transport_socket:
       name: envoy.transport_sockets.tls
       typed_config:

@@ -10,6 +10,7 @@
 #include "inject/pod_bootstrap.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/pod_patch.hpp"
+#include "inject/recent_injections.hpp"
 #include "model/names.hpp"
 
 namespace osm::inline v1::inject {
@@ -21,7 +22,14 @@ class InjectorImpl final : public Injector {
  public:
   explicit InjectorImpl(InjectorOptions options)
       : options_(std::move(options)),
-        gate_(options_.runtime.clock, options_.limits, options_.waiting_secrets) {}
+        gate_(options_.runtime.clock, options_.limits, options_.waiting_secrets),
+        recent_(options_.runtime.clock) {
+    // An alert sees the first increase of a counter that begins at 0.
+    for (const char* outcome : {"injected", "untouched", "refused", "malformed", "limited"})
+      options_.runtime.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 0);
+    for (const char* limit : {"rate", "namespace_rate", "secrets", "namespace_secrets"})
+      options_.runtime.metrics.add("osm_injector_limited_total", {{"limit", limit}}, 0);
+  }
 
   AdmissionAnswer review(std::string_view body, std::string_view client) override {
     const SteadyTime start = options_.runtime.clock.steady_now();
@@ -70,10 +78,11 @@ class InjectorImpl final : public Injector {
                    "AdmissionReview: request.namespace: '" + request.ns + "' is no namespace"};
     }
     OSM_TRY(const InjectionNamespace ns, options_.find_namespace(request.ns));
-    OSM_TRY(const bool wanted,
+    OSM_TRY(const SidecarDecision decision,
             wants_sidecar(request.object, ns,
                           {options_.mesh_name, options_.osm_namespace, options_.beside_osm_v1}));
-    if (!wanted) return AdmissionResponse{};
+    if (!decision.warning.empty()) return AdmissionResponse{.warnings = {decision.warning}};
+    if (!decision.wanted) return AdmissionResponse{};
     return inject(request, ns, client);
   }
 
@@ -86,36 +95,50 @@ class InjectorImpl final : public Injector {
     const auto derived = [&](const char* what) {
       return model::derived_proxy_id(options_.trust_domain, {request.ns, what + request.uid});
     };
+    const auto patch = [&](const ProxyId& proxy, const std::string& hook_key) {
+      return patch_pod({.pod = request.object,
+                        .ns = request.ns,
+                        .proxy_id = proxy,
+                        .hook_key = hook_key,
+                        .config = config,
+                        .images = {.envoy = options_.envoy_image,
+                                   .init_container = options_.init_container_image,
+                                   .pull_policy = options_.image_pull_policy},
+                        .native_sidecars = options_.native_sidecars && options_.native_sidecars(),
+                        .cni = options_.cni,
+                        .metrics = metrics});
+    };
+    if (const auto before = recent_.find(request)) {
+      OSM_TRY(PatchedPod patched, patch(before->proxy, before->hook_key));
+      // Else its bootstrap is another one, and needs another Secret.
+      if (patched.account == before->account && patched.probes == before->probes)
+        return response_of(request, patched);
+    }
     const ProxyId proxy = derived("admission/");
-    OSM_TRY(PatchedPod patched,
-            patch_pod({.pod = request.object,
-                       .ns = request.ns,
-                       .proxy_id = proxy,
-                       .hook_key = derived("hooks/").str(),
-                       .config = config,
-                       .images = {.envoy = options_.envoy_image,
-                                  .init_container = options_.init_container_image,
-                                  .pull_policy = options_.image_pull_policy},
-                       .native_sidecars = options_.native_sidecars,
-                       .metrics = metrics}));
+    const std::string hook_key = derived("hooks/").str();
+    OSM_TRY(PatchedPod patched, patch(proxy, hook_key));
     const Denials denials = options_.denials ? options_.denials() : Denials();
     if (const Denial* denial = denials.find(proxy, identity_of(patched.account)))
       return Error{ErrorCode::kPermissionDenied,
                    "service account " + patched.account.str() + " gets no sidecar: " +
                        denial->text() + "; use another account, or change that object"};
-    AdmissionResponse response{.warnings = std::move(patched.warnings),
-                               .patch = json_patch(request.object, patched.pod)};
+    AdmissionResponse response = response_of(request, patched);
     if (request.dry_run || response.patch.empty()) return response;
     if (const auto limited = gate_.enter(request.ns)) return refuse(request, *limited);
     OSM_TRY(write_bootstrap(proxy, patched,
                             {.reason = certificate::IssueReason::kInjection,
                              .address = std::string(client),
                              .identity = request.user}));
+    recent_.add(request, {proxy, hook_key, patched.account, patched.probes});
     options_.runtime.log.info("sidecar injected", {{"namespace", request.ns},
                                                    {"name", name_of(request)},
                                                    {"account", patched.account.name},
                                                    {"uuid", proxy.str()}});
     return response;
+  }
+
+  static AdmissionResponse response_of(const AdmissionRequest& request, const PatchedPod& patched) {
+    return {.warnings = patched.warnings, .patch = json_patch(request.object, patched.pod)};
   }
 
   AdmissionResponse refuse(const AdmissionRequest& request, const InjectionGate::Refusal& limited) {
@@ -141,12 +164,13 @@ class InjectorImpl final : public Injector {
             issue_for_pod(options_.certificates, domains.signing,
                           {proxy, patched.account, WorkloadKind::kPod}, validity, requester));
     const std::string bundle = options_.certificates.trust_bundle_pem();
-    OSM_TRY(auto files, pod_bootstrap({.certificate = *issued,
-                                       .trust_bundle_pem = bundle,
-                                       .account = patched.account,
-                                       .trust_domain = domains,
-                                       .xds = options_.xds},
-                                      patched.probes, options_.osm_namespace));
+    OSM_TRY(auto files,
+            pod_bootstrap({.certificate = *issued,
+                           .trust_bundle_pem = bundle,
+                           .account = patched.account,
+                           .trust_domain = domains,
+                           .xds = options_.xds},
+                          patched.probes, options_.osm_namespace, config.proxy.cluster_domain));
     BootstrapSecret secret{patched.account.ns,
                            bootstrap_secret_name(proxy),
                            {{"app.kubernetes.io/name", "openservicemesh.io"},
@@ -163,6 +187,7 @@ class InjectorImpl final : public Injector {
 
   const InjectorOptions options_;
   InjectionGate gate_;
+  RecentInjections recent_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/numbers.hpp"
+#include "inject/dns_redirect.hpp"
 #include "inject/refusal.hpp"
 #include "model/ip_address.hpp"
 
@@ -234,6 +235,7 @@ forget() { # COMMAND TABLE CHAIN...
 ipv6_works() { command -v ip6tables >/dev/null && ip6tables -w -t filter -S >/dev/null 2>&1; }
 
 remove() {
+  remove_dns
   drop iptables nat PREROUTING OSM_PROXY_INBOUND
   drop iptables nat OUTPUT OSM_PROXY_OUTBOUND
   drop iptables filter INPUT OSM_PROXY_DIRECT
@@ -273,8 +275,8 @@ Result<std::string> interception_script(const InterceptionOptions& options) {
   OSM_TRY(check_interception(options));
   const InterceptionRules rules = interception_rules(options, jump_of_script);
   // The shell expands here-documents (for jump); the rules contain neither '$' nor '`'.
-  return fmt::format(R"sh({}apply() {{
-  iptables-restore -w --noflush <<RULES
+  return fmt::format(R"sh({}{}apply() {{
+{}  iptables-restore -w --noflush <<RULES
 {}RULES
   # IPv6 is not redirected. What the mesh guards must not be reachable around it.
   if [ ! -e /proc/net/if_inet6 ]; then
@@ -287,7 +289,8 @@ Result<std::string> interception_script(const InterceptionOptions& options) {
   fi
 }}
 {})sh",
-                     kHead, rules.v4, rules.v6, kTail);
+                     kHead, dns_functions(options), dns_commands(options), rules.v4, rules.v6,
+                     kTail);
 }
 
 }  // namespace osm::inline v1::inject

@@ -31,11 +31,13 @@ WallTime renew_after(const certificate::Certificate& certificate, std::chrono::s
 
 Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
                                                  const std::vector<Probe>& probes,
-                                                 const std::string& osm_namespace) {
+                                                 const std::string& osm_namespace,
+                                                 const std::string& cluster_domain) {
   if (input.certificate.private_key.empty()) return invalid("certificate", "has no private key");
   ProbeResources resources = probe_resources(probes);
   input.header = "# Envoy's bootstrap for one pod, written by osm-injector.\n";
-  input.controller = {fmt::format("osm-controller.{}.svc.cluster.local", osm_namespace), kAdsPort};
+  input.controller = {fmt::format("osm-controller.{}.svc.{}", osm_namespace, cluster_domain),
+                      kAdsPort};
   input.directory = kBootstrapDirectory;
   input.wait_for_mesh = true;
   input.clusters = std::move(resources.clusters);

@@ -20,10 +20,11 @@ namespace osm::inline v1::inject {
 
 // The files of a proxy with its key, and with what a pod's sidecar has besides `input`: a listener
 // for its probes and the controller's address. `osm_namespace`: the controller's.
-// Failure: kInvalidArgument naming the field.
+// `cluster_domain`: the domain of the cluster's DNS. Failure: kInvalidArgument naming the field.
 Result<std::vector<BootstrapFile>> pod_bootstrap(EnvoyBootstrap input,
                                                  const std::vector<Probe>& probes,
-                                                 const std::string& osm_namespace);
+                                                 const std::string& osm_namespace,
+                                                 const std::string& cluster_domain);
 
 // As issue_pod_certificate(), for callers that also make the rest of the Secret.
 Result<certificate::CertificatePtr> issue_for_pod(certificate::Manager& manager,

@@ -4,7 +4,7 @@
 
 #include <boost/json/array.hpp>
 
-#include "inject/interception.hpp"
+#include "inject/pod_interception.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/probes.hpp"
 
@@ -13,48 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-std::string jump_of_pod(std::string_view, const BuiltInJump& jump) {
-  return fmt::format("-I {} 1 -p tcp -j {}", jump.built_in, jump.ours);
-}
-
-// Shell lines that remove the jumps: an init container may run a second time in the same sandbox.
-template <std::size_t N>
-std::string undo_jumps(std::string_view indent, std::string_view command,
-                       const std::array<BuiltInJump, N>& jumps) {
-  std::string lines;
-  for (const BuiltInJump& jump : jumps)
-    lines +=
-        fmt::format("{}undo {} {} {} {}\n", indent, command, jump.table, jump.built_in, jump.ours);
-  return lines;
-}
-
-std::string init_script(const InterceptionOptions& options, LocalProxyMode mode) {
-  constexpr std::string_view kCheckAddress = R"sh(case "$POD_IP" in
-  "" | *[!0-9.]*) fail "MeshConfig's localProxyMode PodIP needs a pod with an IPv4 address, not '$POD_IP'" ;;
-esac
-)sh";
-  const bool pod_ip = mode == LocalProxyMode::kPodIp;
-  const InterceptionRules rules = interception_rules(options, jump_of_pod, pod_ip ? "$POD_IP" : "");
-  // The shell expands here-documents; the rules contain no '$' except that of POD_IP.
-  return fmt::format(R"sh(set -eu
-fail() {{ echo "osm-init: $*" >&2; exit 1; }}
-undo() {{ # COMMAND TABLE BUILT-IN OURS
-  printf '*%s\n-D %s -p tcp -j %s\nCOMMIT\n' "$2" "$3" "$4" | "$1"-restore -w --noflush 2>/dev/null || :
-}}
-{0}{1}iptables-restore -w --noflush <<RULES
-{2}RULES
-# IPv6 is not redirected. What the mesh guards must not be reachable around it.
-if [ -e /proc/net/if_inet6 ]; then
-{3}  ip6tables-restore -w --noflush <<RULES || case "${{POD_IPS-}}" in
-{4}RULES
-    *:*) fail "the pod has an IPv6 address, and ip6tables does not work here: load the node's ip6table_filter" ;;
-    *) echo "osm-init: ip6tables does not work here, and the pod has no IPv6 address" >&2 ;;
-  esac
-fi
-)sh",
-                     pod_ip ? kCheckAddress : "", undo_jumps("", "iptables", kJumpsV4), rules.v4,
-                     undo_jumps("  ", "ip6tables", kJumpsV6), rules.v6);
-}
+constexpr std::uint32_t kCheckUid = kProxyUid + 1;  // not the proxy's, which bypasses interception
 
 json::object from_field(std::string_view name, std::string_view path) {
   return {{"name", name},
@@ -81,6 +40,18 @@ json::object port(std::string_view name, Port port_number) {
       {"name", name}, {"containerPort", std::int64_t{number(port_number)}}, {"protocol", "TCP"}};
 }
 
+// PodSecurity `restricted` asks this of a container.
+json::object security_as(std::uint32_t user) {
+  return {{"allowPrivilegeEscalation", false},
+          {"capabilities", {{"drop", {"ALL"}}}},
+          {"privileged", false},
+          {"readOnlyRootFilesystem", true},
+          {"runAsNonRoot", true},
+          {"runAsUser", std::int64_t{user}},
+          {"runAsGroup", std::int64_t{user}},
+          {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+}
+
 json::object probe(ProbeKind kind, std::int64_t period_s, std::int64_t failures) {
   json::object fields = sidecar_probe(kind);
   fields["periodSeconds"] = period_s;
@@ -91,6 +62,17 @@ json::object probe(ProbeKind kind, std::int64_t period_s, std::int64_t failures)
 }
 
 }  // namespace
+
+json::object check_container(const ContainerImages& images, const SidecarConfig& config) {
+  json::object container{{"name", kInitContainer},
+                         {"image", images.init_container},
+                         {"imagePullPolicy", images.pull_policy},
+                         {"command", {"osm-cni"}},
+                         {"args", {"check"}},
+                         {"securityContext", security_as(kCheckUid)}};
+  set_resources(container, config);
+  return container;
+}
 
 json::object init_container(const ContainerImages& images, const SidecarConfig& config,
                             const InterceptionOptions& interception) {
@@ -137,14 +119,7 @@ json::object envoy_container(const ContainerImages& images, const SidecarConfig&
       // The control plane has two minutes to answer; then kubelet restarts the sidecar.
       {"startupProbe", probe(ProbeKind::kStartup, 1, 120)},
       {"readinessProbe", probe(ProbeKind::kReadiness, 5, 3)},
-      {"securityContext",
-       {{"allowPrivilegeEscalation", false},
-        {"capabilities", {{"drop", {"ALL"}}}},
-        {"privileged", false},
-        {"readOnlyRootFilesystem", true},
-        {"runAsNonRoot", true},
-        {"runAsUser", std::int64_t{kProxyUid}},
-        {"runAsGroup", std::int64_t{kProxyUid}}}},
+      {"securityContext", security_as(kProxyUid)},
       {"volumeMounts",
        {{{"name", kBootstrapVolume}, {"mountPath", kBootstrapDirectory}, {"readOnly", true}}}}};
   if (native) container["restartPolicy"] = "Always";

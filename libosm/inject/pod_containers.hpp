@@ -20,6 +20,10 @@ struct ContainerImages {
 boost::json::object init_container(const ContainerImages& images, const SidecarConfig& config,
                                    const InterceptionOptions& interception);
 
+// osm-init where a CNI plugin installs the interception: it ends with a failure if that has not
+// happened. It has no rights.
+boost::json::object check_container(const ContainerImages& images, const SidecarConfig& config);
+
 // The sidecar. Native: an init container that runs as long as the pod's containers.
 boost::json::object envoy_container(const ContainerImages& images, const SidecarConfig& config,
                                     bool native, bool has_liveness_probes);

@@ -20,6 +20,7 @@ inline constexpr std::string_view kMetricsPort = "proxy-metrics";  // name of po
 
 inline constexpr std::string_view kMonitoredByLabel = "openservicemesh.io/monitored-by";
 inline constexpr std::string_view kInjectionAnnotation = "openservicemesh.io/sidecar-injection";
+inline constexpr std::string_view kNativeSidecarAnnotation = "openservicemesh.io/native-sidecar";
 inline constexpr std::string_view kMetricsAnnotation = "openservicemesh.io/metrics";
 inline constexpr std::string_view kOriginalProbesAnnotation = "openservicemesh.io/original-probes";
 inline constexpr std::string_view kOutboundPortsAnnotation =

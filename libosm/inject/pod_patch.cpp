@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/algorithm/string/classification.hpp>
-#include <boost/algorithm/string/split.hpp>
-#include <boost/algorithm/string/trim.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/json.hpp"
 #include "base/maps.hpp"
 #include "base/numbers.hpp"
+#include "inject/exclusions.hpp"
 #include "inject/interception.hpp"
 #include "inject/json_tools.hpp"
+#include "inject/pod_interception.hpp"
 #include "inject/pod_names.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "spec/fields.hpp"
@@ -25,7 +24,6 @@ namespace {
 namespace json = boost::json;
 using spec::Field;
 
-constexpr std::size_t kMaxListed = 256;  // ports or networks of one annotation
 constexpr std::int64_t kDefaultGraceSeconds =
     30;  // Kubernetes' default for terminationGracePeriodSeconds
 constexpr std::int64_t kMaxDrainSeconds = 30;  // Envoy's --drain-time-s
@@ -69,67 +67,30 @@ bool is_of_mesh(const InjectionNamespace& ns, const MeshMembership& mesh) {
   return monitored_by != nullptr && *monitored_by == mesh.mesh_name;
 }
 
-bool is_windows(const Field& spec) {
-  return spec["os"]["name"].text() == "windows" ||
-         spec["nodeSelector"]["kubernetes.io/os"].text() == "windows";
+// Why no pod with this spec can have a sidecar; empty: it can.
+std::string obstacle_to_sidecar(const json::object& pod) {
+  spec::Findings findings;
+  const Field spec(pod.if_contains("spec"), "spec", findings);
+  if (spec["hostNetwork"].boolean().value_or(false))
+    return "the pod gets no sidecar and is outside of the mesh: spec.hostNetwork is true, and "
+           "interception would take the traffic of the whole node";
+  if (spec["os"]["name"].text() == "windows" ||
+      spec["nodeSelector"]["kubernetes.io/os"].text() == "windows")
+    return "the pod gets no sidecar and is outside of the mesh: it is for Windows, and "
+           "interception needs Linux";
+  return {};
 }
 
-// Items of an annotation's comma list.
-std::vector<std::string> list_of(const Field& annotation) {
-  std::vector<std::string> items;
-  const std::string text = annotation.text().value_or("");
-  if (text.find_first_not_of(" \t") == std::string::npos) return items;
-  boost::split(items, text, boost::is_any_of(","));
-  for (std::string& item : items) boost::trim_if(item, boost::is_any_of(" \t"));
-  if (items.size() > kMaxListed) {
-    annotation.refuse(fmt::format("has {} entries, at most {}", items.size(), kMaxListed),
-                      ErrorCode::kTooLarge);
-    items.clear();
-  }
-  return items;
-}
-
-void add_ports(const Field& annotation, std::vector<Port>& ports) {
-  for (const std::string& item : list_of(annotation)) {
-    const auto port = port_of(item);
-    if (!port) {
-      annotation.refuse(fmt::format("'{}' is not a port: list ports from 1 to 65535, like 80,443",
-                                    spec::shortened(item, 64)));
-      return;
-    }
-    ports.push_back(*port);
-  }
-}
-
-// Adds networks or interfaces; check_interception() validates them.
-void add_texts(const Field& annotation, std::vector<std::string> InterceptionOptions::*member,
-               InterceptionOptions& options) {
-  InterceptionOptions alone;
-  alone.*member = list_of(annotation);
-  if (const Status checked = check_interception(alone); !checked.ok()) {
-    annotation.refuse(checked.error().message);
-    return;
-  }
-  const auto& added = alone.*member;
-  (options.*member).insert((options.*member).end(), added.begin(), added.end());
-}
-
-InterceptionOptions interception_of(const TrafficExclusions& mesh, const Field& annotations) {
-  InterceptionOptions options{.inbound_excluded = mesh.inbound_ports,
-                              .outbound_excluded = mesh.outbound_ports,
-                              .outbound_excluded_networks = mesh.outbound_ip_ranges,
-                              .outbound_included_networks = mesh.outbound_included_ip_ranges,
-                              .excluded_interfaces = mesh.network_interfaces,
-                              // The mesh is IPv4: applications fall back to it at once.
-                              .mesh_networks_v6 = {"::/0"}};
-  add_ports(annotations[kInboundPortsAnnotation], options.inbound_excluded);
-  add_ports(annotations[kOutboundPortsAnnotation], options.outbound_excluded);
-  add_texts(annotations[kOutboundRangesAnnotation],
-            &InterceptionOptions::outbound_excluded_networks, options);
-  add_texts(annotations[kIncludedRangesAnnotation],
-            &InterceptionOptions::outbound_included_networks, options);
-  add_texts(annotations[kInterfacesAnnotation], &InterceptionOptions::excluded_interfaces, options);
-  return options;
+// True if the annotations of pod and namespace ask for a sidecar.
+Result<bool> is_selected(const json::object& pod, const InjectionNamespace& ns) {
+  spec::Findings findings;
+  const Field metadata(pod.if_contains("metadata"), "metadata", findings);
+  const auto own = metadata["annotations"][kInjectionAnnotation].text();
+  OSM_TRY(const auto of_pod, read_switch("the pod", kInjectionAnnotation, own ? &*own : nullptr));
+  OSM_TRY(const auto of_namespace,
+          read_switch("namespace " + ns.name, kInjectionAnnotation,
+                      find_in(ns.annotations, std::string(kInjectionAnnotation))));
+  return of_pod.value_or(of_namespace.value_or(false));
 }
 
 // Patches the pod of one admission request.
@@ -144,13 +105,19 @@ class Patcher {
       return refusal(std::move(findings_));
     check_shape();
     if (!findings_.valid()) return refusal(std::move(findings_));
+    const auto native = root()["metadata"]["annotations"][kNativeSidecarAnnotation].text();
+    OSM_TRY(own_native_,
+            read_switch("the pod", kNativeSidecarAnnotation, native ? &*native : nullptr));
     remove_sidecar();
     restore_probes(pod(), findings_);
     check_containers();
     warn_of_gaps();
-    const InterceptionOptions interception =
-        interception_of(input_.config.injection.exclusions, root()["metadata"]["annotations"]);
-    const std::string account = spec["serviceAccountName"].text().value_or("");
+    InterceptionOptions interception{.inbound_excluded = {},
+                                     // The mesh is IPv4: applications fall back to it at once.
+                                     .mesh_networks_v6 = {"::/0"}};
+    add_exclusions(input_.config.injection.exclusions, interception);
+    add_exclusions(root()["metadata"]["annotations"], interception);
+    const std::string account = account_of(spec);
     PatchedPod result;
     result.probes = rewrite_probes(pod(), input_.hook_key, findings_);
     if (!findings_.valid()) return refusal(std::move(findings_));
@@ -160,8 +127,11 @@ class Patcher {
     if (const std::int64_t seconds = is_native() ? 0 : drain_seconds(); seconds > 0)
       result.probes.push_back(sidecar_drain(seconds, input_.hook_key));
     add_sidecar(images, interception, result.probes);
+    if (input_.cni)
+      map_at(pod(), "metadata", "annotations")[kInterceptionAnnotation] =
+          interception_annotation(interception, input_.config.injection.sidecar.local_proxy_mode);
     stamp();
-    result.account = {input_.ns, account.empty() ? "default" : account};
+    result.account = {input_.ns, account};
     result.pod = std::move(pod());
     result.warnings = std::move(warnings_);
     return result;
@@ -185,6 +155,26 @@ class Patcher {
     if (images.init_container.empty())
       return missing("init container", "spec.sidecar.initContainerImage", "--init-container-image");
     return images;
+  }
+
+  // The pod's account, which becomes a part of certificates' names.
+  std::string account_of(const Field& spec) {
+    const Field field = spec["serviceAccountName"];
+    std::string account = field.text().value_or("");
+    if (account.empty()) return "default";
+    if (is_dns_label(account)) return account;
+    const json::object& metadata = v1::map_at(pod(), "metadata");
+    const std::string name = text_at(metadata, "name");
+    field.refuse(fmt::format(
+        "pod {}/{} runs as account '{}', {}: use another account, or annotate the pod {}: disabled",
+        input_.ns,
+        spec::shortened(name.empty() ? text_at(metadata, "generateName") + '*' : name, 64),
+        spec::shortened(account, 64),
+        account.find('.') == std::string::npos
+            ? "whose name is no DNS label and so no identity of the mesh"
+            : "whose name has a dot and so is no identity of the mesh",
+        kInjectionAnnotation));
+    return account;
   }
 
   // Checks that every accessed value has the right type, or is absent.
@@ -222,6 +212,8 @@ class Patcher {
     remove_from("volumes", [](const json::value& volume) {
       return volume.at("name").as_string() == kBootstrapVolume;
     });
+    if (json::value* annotations = find(pod(), "metadata", "annotations"))
+      if (annotations->is_object()) annotations->as_object().erase(kInterceptionAnnotation);
   }
 
   void check_containers() {
@@ -244,6 +236,7 @@ class Patcher {
   }
 
   bool is_native() {
+    if (own_native_) return *own_native_;
     if (input_.native_sidecars) return true;
     // An API server that stores such containers supports them.
     const std::vector<Field> containers = root()["spec"]["initContainers"].list();
@@ -265,7 +258,7 @@ class Patcher {
     if (!is_native() && !spec["initContainers"].list().empty()) {
       warnings_.emplace_back(
           "init containers run before the sidecar, so their connections are refused: exclude "
-          "their ports, or use Kubernetes 1.29 or newer");
+          "their ports, or use nodes of Kubernetes 1.29 or newer");
     }
   }
 
@@ -280,10 +273,10 @@ class Patcher {
     if (is_native()) return;
     for (const Probe& probe : probes) {
       if (probe.kind != ProbeKind::kPostStart) continue;
-      warnings_.push_back(
-          fmt::format("container {}: its postStart hook is sent before the sidecar is there, so "
-                      "the container is restarted once: use exec, or Kubernetes 1.29 or newer",
-                      spec::shortened(probe.container, 64)));
+      warnings_.push_back(fmt::format(
+          "container {}: its postStart hook is sent before the sidecar is there, so "
+          "the container is restarted once: use exec, or nodes of Kubernetes 1.29 or newer",
+          spec::shortened(probe.container, 64)));
     }
   }
 
@@ -297,7 +290,8 @@ class Patcher {
     json::object envoy = envoy_container(images, config, native, liveness);
     for (const Probe& probe : probes)
       if (probe.method == ProbeMethod::kWait) envoy["lifecycle"] = sidecar_lifecycle(probe);
-    init.insert(init.begin(), init_container(images, config, interception));
+    init.insert(init.begin(), input_.cni ? check_container(images, config)
+                                         : init_container(images, config, interception));
     if (native) {
       init.insert(init.begin() + 1, std::move(envoy));
     } else {
@@ -342,23 +336,20 @@ class Patcher {
   json::value root_;
   spec::Findings findings_;
   std::vector<std::string> warnings_;
+  std::optional<bool> own_native_;  // the pod's annotation
 };
 
 }  // namespace
 
-Result<bool> wants_sidecar(const json::object& pod, const InjectionNamespace& ns,
-                           const MeshMembership& mesh) {
-  spec::Findings findings;
-  const Field spec(pod.if_contains("spec"), "spec", findings);
-  if (spec["hostNetwork"].boolean().value_or(false) || is_windows(spec)) return false;
-  if (!is_of_mesh(ns, mesh)) return false;
-  const Field metadata(pod.if_contains("metadata"), "metadata", findings);
-  const auto own = metadata["annotations"][kInjectionAnnotation].text();
-  OSM_TRY(const auto of_pod, read_switch("the pod", kInjectionAnnotation, own ? &*own : nullptr));
-  OSM_TRY(const auto of_namespace,
-          read_switch("namespace " + ns.name, kInjectionAnnotation,
-                      find_in(ns.annotations, std::string(kInjectionAnnotation))));
-  return of_pod.value_or(of_namespace.value_or(false));
+Result<SidecarDecision> wants_sidecar(const json::object& pod, const InjectionNamespace& ns,
+                                      const MeshMembership& mesh) {
+  if (!is_of_mesh(ns, mesh)) return SidecarDecision{};
+  const std::string obstacle = obstacle_to_sidecar(pod);
+  const Result<bool> selected = is_selected(pod, ns);
+  if (!obstacle.empty())
+    return SidecarDecision{false, selected.value_or(false) ? obstacle : std::string()};
+  if (!selected.ok()) return selected.error();
+  return SidecarDecision{*selected};
 }
 
 Result<bool> wants_metrics(const InjectionNamespace& ns) {

@@ -26,11 +26,17 @@ struct MeshMembership {
   bool beside_osm_v1 = false;  // true: moved namespaces only; OSM v1.2 injects the others
 };
 
-// Result: false for pods of the host's network, Windows pods, pods of namespaces outside the mesh,
-// and where annotations say so; the pod's annotation takes precedence over its namespace's.
+struct SidecarDecision {
+  bool wanted = false;
+  // Why a pod that is to have a sidecar gets none; empty: nothing to tell its author.
+  std::string warning{};
+};
+
+// Wanted in namespaces of the mesh, where annotations say so; the pod's annotation takes precedence
+// over its namespace's. Pods of the host's network and Windows pods get a warning instead.
 // Failure: kInvalidField for an annotation that is neither enabled nor disabled.
-Result<bool> wants_sidecar(const boost::json::object& pod, const InjectionNamespace& ns,
-                           const MeshMembership& mesh);
+Result<SidecarDecision> wants_sidecar(const boost::json::object& pod, const InjectionNamespace& ns,
+                                      const MeshMembership& mesh);
 
 // True if the namespace's pods are to be scraped. Failure: kInvalidField, as above.
 Result<bool> wants_metrics(const InjectionNamespace& ns);
@@ -41,9 +47,10 @@ struct PodPatchInput {
   ProxyId proxy_id;
   std::string hook_key;  // part of the paths of lifecycle hooks; cannot be guessed
   const MeshConfig& config;
-  ContainerImages images;  // the injector's default images; those of `config` take precedence
-  bool native_sidecars = false;
-  bool metrics = false;  // true: the namespace's pods are to be scraped
+  ContainerImages images;        // the injector's default images; those of `config` take precedence
+  bool native_sidecars = false;  // unless the pod's annotation says otherwise
+  bool cni = false;              // true: a CNI plugin installs the interception
+  bool metrics = false;          // true: the namespace's pods are to be scraped
 };
 
 struct PatchedPod {

@@ -12,7 +12,7 @@ namespace osm::inline v1::inject {
 namespace {
 
 // JSON strings are valid in YAML.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return boost::json::serialize(boost::json::string(text));
 }
 
@@ -34,7 +34,7 @@ std::string cluster_head(std::string_view name, Port port, std::int64_t timeout_
       - lb_endpoints:
         - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {1}}}}}}}
 )",
-                     quoted(name), number(port), timeout_s);
+                     in_quotes(name), number(port), timeout_s);
 }
 
 // Probe like kubelet: over a new connection each, accepting any certificate.
@@ -79,7 +79,7 @@ std::string checked(const Probe& probe) {
 )",
       grpc ? kHttp2 : "", probe.timeout_s, probe.period_s,
       grpc ? fmt::format("grpc_health_check: {{service_name: {}, authority: localhost}}",
-                         quoted(probe.grpc_service))
+                         in_quotes(probe.grpc_service))
            : "tcp_health_check: {}");
 }
 
@@ -90,14 +90,14 @@ std::string match(const std::string& path) {
   return fmt::format(
       R"(              - match: {{path: {}, headers: [{{name: ":method", string_match: {{exact: GET}}}}]}}
 )",
-      quoted(path));
+      in_quotes(path));
 }
 
 std::string route(const std::string& path, std::string_view cluster, const std::string& rewritten,
                   std::int64_t timeout_s) {
   return match(path) +
          fmt::format("                route: {{cluster: {}, prefix_rewrite: {}, timeout: {}s}}\n",
-                     quoted(cluster), quoted(rewritten), timeout_s);
+                     in_quotes(cluster), in_quotes(rewritten), timeout_s);
 }
 
 // kubelet limits hooks only by the pod's end. It sends postStart once, while the application
@@ -110,7 +110,7 @@ std::string hook_route(const Probe& hook) {
          fmt::format(
              "                route: {{cluster: {}, prefix_rewrite: {}, timeout: 0s, "
              "idle_timeout: 0s{}}}\n",
-             quoted(cluster_name(hook)), quoted(hook.path),
+             in_quotes(cluster_name(hook)), in_quotes(hook.path),
              hook.kind == ProbeKind::kPostStart ? kAgain : std::string_view());
 }
 
@@ -126,7 +126,7 @@ std::string wait(const Probe& hook) {
               delay: {{fixed_delay: {}s, percentage: {{numerator: 100}}}}
               headers: [{{name: ":path", string_match: {{exact: {}}}}}]
 )",
-                     hook.timeout_s, quoted(hook.asked));
+                     hook.timeout_s, in_quotes(hook.asked));
 }
 
 std::string answer(const Probe& probe) {
@@ -137,7 +137,7 @@ std::string answer(const Probe& probe) {
               headers: [{{name: ":path", string_match: {{exact: {1}}}}}]
               cluster_min_healthy_percentages: {{{0}: {{value: 100}}}}
 )",
-                     quoted(cluster_name(probe)), quoted(probe.asked));
+                     in_quotes(cluster_name(probe)), in_quotes(probe.asked));
 }
 
 // kubelet counts a redirect to another host as success, and the listener serves nothing else; so

@@ -148,8 +148,9 @@ class MeshValidator final : public Validator {
     if (kind == nullptr) return refuse(ErrorCode::kUnknownKind, request, unknown_kind());
 
     const Object object = object_of(request, request.object);
-    std::vector<Problem> problems =
-        kind->check != nullptr ? kind->check(object) : kind->decode(object).problems;
+    const std::string domain = cluster_domain();
+    std::vector<Problem> problems = kind->check != nullptr ? kind->check(object, domain)
+                                                           : kind->decode(object, domain).problems;
     add_conflicts(object, problems);
     add_claim_conflicts(object, problems);
     add_root_conflicts(request, problems);
@@ -209,6 +210,8 @@ class MeshValidator final : public Validator {
     return kind != nullptr && is_checked(*kind) ? kind : nullptr;
   }
 
+  std::string cluster_domain() const { return mesh_spec_.get_mesh_config().proxy.cluster_domain; }
+
   static bool is_checked(const spec::Kind& kind) {
     return kind.check != nullptr || kind.decode != nullptr;
   }
@@ -227,7 +230,7 @@ class MeshValidator final : public Validator {
   // later.
   void add_conflicts(const Object& object, std::vector<Problem>& problems) const {
     if (!object.key.is(kinds::kTrafficSplit)) return;
-    const auto split = spec::decode_traffic_split(object).value;
+    const auto split = spec::decode_traffic_split(object, cluster_domain()).value;
     if (!split) return;
     for (const auto& other : mesh_spec_.list_traffic_splits()) {
       if (other->service != split->service || other->name == split->name) continue;
@@ -263,11 +266,12 @@ class MeshValidator final : public Validator {
   // they are few.
   void add_claim_conflicts(const Object& object, std::vector<Problem>& problems) const {
     if (store_ == nullptr) return;
-    const auto claims = spec::claims_of(object);
+    const std::string domain = cluster_domain();
+    const auto claims = spec::claims_of(object, domain);
     if (claims.empty()) return;
     for (const auto& stored : store_->list(object.key.group_kind())) {
       if (stored->key.ns != object.key.ns || stored->key == object.key) continue;
-      const auto others = spec::claims_of(*stored);
+      const auto others = spec::claims_of(*stored, domain);
       for (const auto& claim : claims)
         if (std::ranges::any_of(others,
                                 [&](const auto& theirs) { return theirs.what == claim.what; }))

@@ -8,6 +8,7 @@
 #include "inject/envoy_bootstrap.hpp"
 #include "inject/refusal.hpp"
 #include "model/ip_address.hpp"
+#include "model/machine_names.hpp"
 
 namespace osm::inline v1::inject {
 namespace {
@@ -32,6 +33,8 @@ Status check(const VmBootstrapInput& input) {
     return invalid("workload.namespace", fmt::format("'{}' is no name", input.workload.ns));
   if (!is_dns_subdomain(input.workload.name))
     return invalid("workload.name", fmt::format("'{}' is no name", input.workload.name));
+  if (!is_dns_subdomain(input.cluster_domain))
+    return invalid("cluster_domain", fmt::format("'{}' is no DNS name", input.cluster_domain));
   // MeshSpec guarantees this; a host that lists Services itself may not.
   for (const Service& service : input.services) {
     const bool named = is_dns_label(service.name.ns) && is_dns_label(service.name.name);
@@ -47,8 +50,7 @@ Status check(const VmBootstrapInput& input) {
   return {};
 }
 
-// Host names of the mesh, as this machine resolves them: those of its own namespace also by short
-// name.
+// Host names of the mesh, as this machine resolves them.
 std::string hosts(const VmBootstrapInput& input) {
   std::vector<Service> services = input.services;
   std::sort(services.begin(), services.end(),
@@ -60,9 +62,10 @@ std::string hosts(const VmBootstrapInput& input) {
   for (const Service& service : services) {
     if (service.headless || service.cluster_ip.empty()) continue;
     text += service.cluster_ip;
-    if (service.name.ns == input.workload.ns) text += ' ' + service.name.name;
-    text += fmt::format(" {0}.{1} {0}.{1}.svc {0}.{1}.svc.cluster.local\n", service.name.name,
-                        service.name.ns);
+    for (const std::string& name :
+         model::machine_names(service.name, input.workload.ns, input.cluster_domain))
+      text += ' ' + name;
+    text += '\n';
   }
   return text;
 }

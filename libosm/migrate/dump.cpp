@@ -144,6 +144,12 @@ void read(const std::shared_ptr<const Object>& object, spec::DecodedKind<T>& kin
   if (decoded.value) entry.value = std::make_shared<const T>(*std::move(decoded.value));
 }
 
+// OSM v1.2 runs in clusters of one domain only, and names of that count here in every cluster.
+template <class Result>
+auto of_osm_v1(Result (*decode)(const Object&, const std::string&)) {
+  return [decode](const Object& object) { return decode(object, "cluster.local"); };
+}
+
 void decode(const std::shared_ptr<const Object>& object, const spec::Kind& kind,
             spec::DecodedObjects& out) {
   using namespace spec;
@@ -154,11 +160,13 @@ void decode(const std::shared_ptr<const Object>& object, const spec::Kind& kind,
     return read(object, out.route_groups, decode_http_route_group);
   if (kind.name == kinds::kTcpRoute) return read(object, out.tcp_routes, decode_tcp_route);
   if (kind.name == kinds::kTrafficTarget) return read(object, out.targets, decode_traffic_target);
-  if (kind.name == kinds::kTrafficSplit) return read(object, out.splits, decode_traffic_split);
-  if (kind.name == kinds::kMeshConfig) return read(object, out.configs, decode_mesh_config);
+  if (kind.name == kinds::kTrafficSplit)
+    return read(object, out.splits, of_osm_v1(decode_traffic_split));
+  if (kind.name == kinds::kMeshConfig)
+    return read(object, out.configs, of_osm_v1(decode_mesh_config));
   if (kind.name == kinds::kMeshRootCertificate)
     return read(object, out.roots, decode_root_certificate);
-  if (kind.decode != nullptr) return read(object, out.policies, kind.decode);
+  if (kind.decode != nullptr) return read(object, out.policies, of_osm_v1(kind.decode));
 }
 
 // The only element; empty if there are none or several.
@@ -196,7 +204,8 @@ class Builder {
         decode_old_config(*object);
       }
     }
-    spec::resolve(mesh_.decoded, mesh_.view);
+    spec::VirtualAddresses written("");  // Kubernetes allocated the addresses in a dump
+    spec::resolve(mesh_.decoded, written, mesh_.view);
     note_dangling();
     return std::move(mesh_);
   }

@@ -40,15 +40,16 @@ void compare_crd(const Object& crd, Differences& out) {
   for (const json::value& stored : list_at(map_at(*crd.document, "status"), "storedVersions")) {
     if (!stored.is_string() || stored.get_string() == kind->version) continue;
     const std::string version(stored.get_string());
-    out.add(crd, {.verdict = Verdict::kNothing,
-                  .field = "status.storedVersions",
-                  .reason = "objects may be stored as " + version + ", and the definition of " +
-                            name + " here has " + std::string(kind->version) +
-                            " only: the API server refuses it, and would not read such objects",
-                  .remedy = "Before you install it, write every " + name +
-                            " once without a change (`kubectl get " + std::string(kind->plural) +
-                            "." + group + " -A -o yaml | kubectl replace -f -`), then take " +
-                            version + " out of status.storedVersions of this definition."});
+    out.add(crd,
+            {.verdict = Verdict::kNothing,
+             .field = "status.storedVersions",
+             .reason = "objects may be stored as " + version + ", and the definition of " + name +
+                       " here has " + std::string(kind->version) +
+                       " only: the API server refuses it, and would not read such objects",
+             .remedy = "`osm install` mends it. Before any other tool installs it, write every " +
+                       name + " once without a change (`kubectl get " + std::string(kind->plural) +
+                       "." + group + " -A -o yaml | kubectl replace -f -`), then take " + version +
+                       " out of status.storedVersions of this definition."});
   }
 }
 

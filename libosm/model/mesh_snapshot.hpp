@@ -167,6 +167,7 @@ struct WorkloadEntry {
   // Reason why its proxy is refused: "Denylist osm-system/a denies it". Empty: it is not.
   std::string denied{};
   std::optional<TelemetryName> telemetry{};  // the one in effect; absent: defaults
+  bool dns = false;  // its proxy answers for the names of Services: asks_for_dns()
 
   const ProxyKey& key() const { return proxy; }
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;

@@ -75,6 +75,10 @@ Subscription handle_of(std::shared_ptr<T> state) {
 
 }  // namespace
 
+template <int kVersion>
+void BuiltWithBoost<kVersion>::check() {}
+template struct BuiltWithBoost<BOOST_VERSION>;
+
 void AsioExecutor::post(std::function<void()> task) { asio::post(context_, std::move(task)); }
 
 Subscription AsioExecutor::post_after(std::chrono::nanoseconds delay, std::function<void()> task) {

@@ -21,6 +21,12 @@ Result<std::string> Request::required(const std::string& name) const {
   return at->second;
 }
 
+std::string_view Request::header(std::string_view name) const {
+  for (const auto& [key, value] : headers)
+    if (boost::beast::iequals(key, name)) return value;
+  return {};
+}
+
 Response json_response(std::string json, int status) {
   return {status, "application/json", std::move(json), {}};
 }
@@ -49,6 +55,7 @@ int http_status(ErrorCode code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kInvalidSyntax:
     case ErrorCode::kInvalidField:
+    case ErrorCode::kUnknownKind:
       return 400;
     case ErrorCode::kTooLarge:
       return 413;

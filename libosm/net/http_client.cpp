@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/may_wait.hpp"
+#include "net/gunzip.hpp"
 #include "net/http_client_connection.hpp"
 #include "osm/certificate/secret_bytes.hpp"
 #include "osm/detail/call_gate.hpp"
@@ -200,6 +202,7 @@ class Exchange final : public ResponseReceiver, public std::enable_shared_from_t
     has_head_ = true;
     if (is_stream()) {
       no_limit();
+      if (request_.gzip && is_gzip(head)) gunzip_.emplace(request_.max_response_bytes);
       return tell([&](ExchangeCallbacks& to) {
         if (to.stream.on_head) to.stream.on_head(head);
       });
@@ -214,11 +217,8 @@ class Exchange final : public ResponseReceiver, public std::enable_shared_from_t
   }
 
   bool on_data(std::string_view data) override {
-    if (is_stream()) {
-      return tell([&](ExchangeCallbacks& to) {
-        if (to.stream.on_data) to.stream.on_data(data);
-      });
-    }
+    if (gunzip_) return decompress(data);
+    if (is_stream()) return tell_data(data);
     if (data.size() > request_.max_response_bytes - response_.body.size()) return too_large();
     response_.body += data;
     return true;
@@ -231,10 +231,34 @@ class Exchange final : public ResponseReceiver, public std::enable_shared_from_t
       connection_->close();
       return use(pool_->make());
     }
+    if (status.ok() && gunzip_) status = gunzip_->finish();
     finish(std::move(status));
   }
 
  private:
+  static bool is_gzip(const Response& head) {
+    return std::ranges::any_of(head.headers, [](const auto& header) {
+      return boost::beast::iequals(header.first, "Content-Encoding") &&
+             boost::beast::iequals(header.second, "gzip");
+    });
+  }
+
+  bool tell_data(std::string_view data) {
+    return tell([&](ExchangeCallbacks& to) {
+      if (to.stream.on_data) to.stream.on_data(data);
+    });
+  }
+
+  bool decompress(std::string_view data) {
+    bool go_on = true;
+    Status fed =
+        gunzip_->feed(data, [&](std::string_view content) { return go_on = tell_data(content); });
+    if (fed.ok()) return go_on;
+    connection_->close();
+    finish(std::move(fed));
+    return false;
+  }
+
   bool is_stream() const { return kind_ == Kind::kStream; }
   void on_connected(Status status) {
     if (!status.ok()) return finish(std::move(status));
@@ -343,6 +367,7 @@ class Exchange final : public ResponseReceiver, public std::enable_shared_from_t
   std::string head_;
   std::shared_ptr<Connection> connection_;
   Response response_;
+  std::optional<Gunzip> gunzip_;  // the body is compressed
   boost::asio::steady_timer timer_;
   std::uint64_t timer_use_ = 0;
   const Clock::time_point deadline_;

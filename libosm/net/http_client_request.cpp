@@ -62,6 +62,7 @@ Result<std::string> request_head(const HttpRequest& request, const Address& addr
   }
   const bool has_body = request.method == "POST" || request.method == "PUT" ||
                         request.method == "PATCH" || !request.body.empty();
+  if (request.gzip) head += "Accept-Encoding: gzip\r\n";
   if (has_body) head += "Content-Length: " + std::to_string(request.body.size()) + "\r\n";
   head += "\r\n";
   return head;

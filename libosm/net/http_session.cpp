@@ -157,6 +157,8 @@ void HttpSession::handle() {
   if (!request.ok()) return respond(error_response(request.error()), keep_alive);
   request->method = head_ ? "GET" : std::string(message.method_string());
   request->content_type = std::string(message[http::field::content_type]);
+  for (const auto& field : message)
+    request->headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   request->body = parser_->release().body();
   request->client = client_;
   if (!context_->begin_handler()) return close();
@@ -177,7 +179,6 @@ void HttpSession::handle() {
 
 void HttpSession::respond(Response response, bool keep_alive) {
   busy_ = true;
-  keep_alive = keep_alive && !finishing_;
   response_ = {};
   response_.version(11);
   response_.result(static_cast<unsigned>(response.status));
@@ -185,6 +186,8 @@ void HttpSession::respond(Response response, bool keep_alive) {
   response_.set("X-Content-Type-Options", "nosniff");
   response_.set(http::field::cache_control, "no-store");
   for (const auto& [name, value] : response.headers) response_.set(name, value);
+  // The handler may have said "Connection: close".
+  keep_alive = keep_alive && !finishing_ && response_.keep_alive() && !is_old();
   response_.keep_alive(keep_alive);
   response_.content_length(response.body.size());
   if (!head_) response_.body() = std::move(response.body);
@@ -196,6 +199,11 @@ void HttpSession::respond(Response response, bool keep_alive) {
                       if (error) return self->close();
                       self->on_written(keep_alive);
                     });
+}
+
+bool HttpSession::is_old() const {
+  const std::chrono::seconds max_age = context_->options.max_age;
+  return max_age.count() > 0 && std::chrono::steady_clock::now() - opened_ > max_age;
 }
 
 void HttpSession::on_written(bool keep_alive) {

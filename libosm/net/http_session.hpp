@@ -62,6 +62,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void on_read(boost::beast::error_code error);
   void handle();
   void respond(Response response, bool keep_alive);
+  bool is_old() const;
   void on_written(bool keep_alive);
   void close();
   void close_tls();
@@ -70,6 +71,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   const std::shared_ptr<const SessionContext> context_;
   const std::function<void()> on_end_;
   const std::string client_;
+  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   boost::beast::http::response<boost::beast::http::string_body> response_;

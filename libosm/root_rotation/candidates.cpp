@@ -1,6 +1,8 @@
 #include "root_rotation/candidates.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "base/maps.hpp"
@@ -32,6 +34,17 @@ std::string unpinned(const MeshRootCertificate& root, const std::string& bundle_
 }
 
 }  // namespace
+
+bool wait_until_synced(MeshSpec& spec, std::chrono::seconds bound) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  const Subscription subscription = spec.subscribe([&](const auto&) {
+    const std::lock_guard lock(mutex);
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  return changed.wait_for(lock, bound, [&] { return spec.has_synced(); });
+}
 
 void Candidates::ask(const std::vector<RootRecord>& records, const TrustDomain& signing) {
   std::map<std::string, Candidate> known = std::exchange(candidates_, {});
@@ -104,9 +117,10 @@ std::shared_ptr<Issuer> Candidates::issuer_of(const std::string& name) const {
 Result<std::shared_ptr<Issuer>> Candidates::signer(const std::string& name) const {
   if (std::shared_ptr<Issuer> issuer = issuer_of(name)) return issuer;
   const Candidate* candidate = find_in(candidates_, name);
-  return Error{ErrorCode::kNotFound, "MeshRootCertificate " + name + " signs, and " +
-                                         (candidate ? "cannot be used: " + candidate->fault
-                                                    : "is gone: create it again as it was")};
+  const std::string signs = "MeshRootCertificate " + name + " signs, and ";
+  if (candidate)
+    return Error{ErrorCode::kUnavailable, signs + "cannot be used: " + candidate->fault};
+  return Error{ErrorCode::kNotFound, signs + "is gone: create it again as it was"};
 }
 
 std::string Candidates::role_of(const std::string& name) const {

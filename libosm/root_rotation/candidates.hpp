@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +12,9 @@
 #include "root_rotation/next_step.hpp"
 
 namespace osm::inline v1::root_rotation {
+
+// Blocking: until the mesh's objects have been read. Result: false after `bound`.
+bool wait_until_synced(MeshSpec& spec, std::chrono::seconds bound);
 
 class Candidates {
  public:

@@ -307,6 +307,16 @@ bool is_trusted(RootState state) {
   return state != RootState::kInactive && state != RootState::kClosing;
 }
 
+const RootRecord* find(const std::vector<RootRecord>& records, RootState state) {
+  const auto at = std::ranges::find(records, state, &RootRecord::state);
+  return at == records.end() ? nullptr : &*at;
+}
+
+bool in_motion(const std::vector<RootRecord>& records) {
+  return find(records, RootState::kValidating) || find(records, RootState::kDraining) ||
+         find(records, RootState::kClosing);
+}
+
 std::optional<RootState> root_state_of(std::string_view text) {
   const auto* const at = std::find(kStates.begin(), kStates.end(), text);
   if (at == kStates.end()) return std::nullopt;

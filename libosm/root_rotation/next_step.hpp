@@ -56,6 +56,11 @@ struct RootRecord {
   friend bool operator==(const RootRecord&, const RootRecord&) = default;
 };
 
+// The first record in that state. Null: none. Lifetime: that of `records`.
+const RootRecord* find(const std::vector<RootRecord>& records, RootState state);
+// True if a step of some root is awaited.
+bool in_motion(const std::vector<RootRecord>& records);
+
 // The target state of a root, from its object.
 struct RootWish {
   std::string name;

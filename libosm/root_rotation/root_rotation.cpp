@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "base/strand.hpp"
 #include "model/names.hpp"
 #include "root_rotation/candidates.hpp"
+#include "root_rotation/recall_gate.hpp"
 #include "root_rotation/root_ends.hpp"
 #include "root_rotation/root_set.hpp"
 #include "root_rotation/rotation_text.hpp"
@@ -28,6 +28,9 @@ using std::chrono::seconds;
 constexpr const char* kTopic = "roots";
 constexpr seconds kInMotion{1};  // time between looks while a step is awaited
 constexpr seconds kAtRest{10};
+// At rest the record is read this often, and whenever another replica's report or an object of the
+// mesh changed.
+constexpr seconds kRead{60};
 constexpr seconds kSyncBound{60};
 constexpr seconds kMetSpacing{60};  // between two writes of proxies that connected first
 // Time in which proxies reconnect to a replica that started; max_wait if that is shorter.
@@ -35,35 +38,15 @@ constexpr seconds kComeBack{120};
 // The longest life of leaves that were issued before a change of MeshConfig.
 constexpr seconds kLongestLeaf = std::chrono::hours(48);
 
-const RootRecord* find(const std::vector<RootRecord>& records, RootState state) {
-  const auto at = std::ranges::find(records, state, &RootRecord::state);
-  return at == records.end() ? nullptr : &*at;
-}
-
-bool in_motion(const std::vector<RootRecord>& records) {
-  return find(records, RootState::kValidating) || find(records, RootState::kDraining) ||
-         find(records, RootState::kClosing);
-}
-
-bool wait_until_synced(MeshSpec& spec) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  const Subscription subscription = spec.subscribe([&](const auto&) {
-    const std::lock_guard lock(mutex);
-    changed.notify_all();
-  });
-  std::unique_lock lock(mutex);
-  return changed.wait_for(lock, kSyncBound, [&] { return spec.has_synced(); });
-}
-
 class Rotation final : public RootRotation {
  public:
   explicit Rotation(const RootRotationOptions& options)
       : options_(options),
         own_board_(options.board ? nullptr : make_local_board("", options.runtime.blocking)),
         board_(options.board ? *options.board : *own_board_),
-        roots_(std::make_shared<RootSet>()),
+        roots_(std::make_shared<RootSet>(options.runtime.clock)),
         candidates_(options_),
+        recalls_(options.proxy_recall_interval),
         end_metric_(options.runtime.metrics),
         strand_(options.runtime.blocking) {}
   ~Rotation() override { stop(); }
@@ -87,7 +70,7 @@ class Rotation final : public RootRotation {
     OSM_TRY(check_own_domain());
     const RootRecord* const signing = find(records_, RootState::kSigning);
     if (signing && signing->name != kOwnRoot) {
-      if (!wait_until_synced(options_.spec))
+      if (!wait_until_synced(options_.spec, kSyncBound))
         return Error{
             ErrorCode::kUnavailable,
             "MeshRootCertificate " + signing->name +
@@ -123,7 +106,9 @@ class Rotation final : public RootRotation {
     board_changes_ = board_.subscribe([this] {
       strand_.post([this] {  // the change may be of another topic
         const auto views = board_.read(kTopic);
-        if (views.ok() && *views != heard_) look();
+        if (!views.ok() || *views == heard_) return;
+        news_ = true;
+        look();
       });
     });
     wake();
@@ -165,12 +150,16 @@ class Rotation final : public RootRotation {
     if (awake_.exchange(true)) return;
     strand_.post([this] {
       awake_ = false;
+      news_ = true;
       look();
     });
   }
 
   void look() {
-    report("read its record", load());
+    const bool waits = in_motion(records_) || cut_ || !unrecorded_.empty();
+    if (std::exchange(news_, false) || waits ||
+        options_.runtime.clock.steady_now() - read_at_ >= kRead)
+      report("read its record", load());
     ask_candidates();
     report("act on its record", apply());
     tell_domains();
@@ -219,10 +208,12 @@ class Rotation final : public RootRotation {
   }
 
   Status load() {
+    read_at_ = {};
     OSM_TRY(const TextRecord::Text stored, options_.record.load());
     version_ = stored.version;
     if (stored.text.empty()) return {};
     OSM_TRY(records_, parse_records(stored.text));
+    read_at_ = options_.runtime.clock.steady_now();
     met_ = recorded_ = parse_met(stored.text);
     for (RootRecord& root : records_)  // a record from before a mesh could have several domains
       if (root.trust_domain == TrustDomain()) root.trust_domain = options_.trust_domain;
@@ -334,13 +325,15 @@ class Rotation final : public RootRotation {
 
   void tell_replicas(ReplicaView mine, bool moves) {
     const SteadyTime now = options_.runtime.clock.steady_now();
-    // At rest, a report changes only with the first connection of a proxy: at most every 10 s.
+    // At rest, a report changes with the first connection of a proxy: at most every 10 s. A record
+    // that this replica follows now is told of at once, since the others read it then.
     if (!moves) {
-      if (now - told_at_ < kAtRest) return;
+      if (now - told_at_ < kAtRest && mine.follows == told_follows_) return;
       mine = {.follows = mine.follows, .latest_not_after = std::move(mine.latest_not_after)};
     }
     for (const auto& [number, proxy] : unrecorded_) mine.proxies.try_emplace(number, 0);
     told_at_ = now;
+    told_follows_ = mine.follows;
     report("tell the other replicas", board_.publish(kTopic, to_text(mine)));
   }
 
@@ -391,15 +384,11 @@ class Rotation final : public RootRotation {
     wake();
   }
 
-  // A proxy shows a newer proxy certificate only when it connects again.
   void recall(const certificate::CertificatePtr& example) {
-    const SteadyTime now = options_.runtime.clock.steady_now();
     if (!target_ || !example) return;
-    if (!std::exchange(cut_, false) && (!find(records_, RootState::kDraining) ||
-                                        now - recalled_at_ < options_.proxy_recall_interval))
-      return;
-    recalled_at_ = now;
-    target_->recall_proxies(example->issuer_key_id);
+    const bool due = recalls_.due(find(records_, RootState::kDraining), lag_of(heard_),
+                                  options_.runtime.clock.steady_now());
+    if (std::exchange(cut_, false) || due) target_->recall_proxies(example->issuer_key_id);
   }
 
   // Any certificate of the signing CA: it shows the key id that the other certificates must have.
@@ -424,6 +413,7 @@ class Rotation final : public RootRotation {
       fill_in_end(all.back(), root, candidates_.issuer_of(root.name).get());
     }
     end_metric_.set(all);
+    options_.runtime.metrics.set("osm_ca_signs", {}, roots_->health().ok() ? 1 : 0);
     std::vector<Problem> problems = problems_of(all, options_.runtime.clock.wall_now());
     RotationInput seen = input({});
     {
@@ -471,9 +461,13 @@ class Rotation final : public RootRotation {
   model::CertificateProgress progress_{.known = false};
   std::set<ProxyNumber> met_;       // workloads of the mesh whose proxy was connected once
   std::set<ProxyNumber> recorded_;  // those in the record
-  std::map<ProxyNumber, model::ProxyKey> unrecorded_;     // were connected here, not in the record
-  std::map<std::string, std::string> heard_;              // the replicas' reports
-  SteadyTime told_at_{}, recorded_at_{}, recalled_at_{};  // last report, record, recall
+  std::map<ProxyNumber, model::ProxyKey> unrecorded_;  // were connected here, not in the record
+  std::map<std::string, std::string> heard_;           // the replicas' reports
+  SteadyTime told_at_{}, recorded_at_{};               // last report, record
+  SteadyTime read_at_{};                               // of the record; none: it must be read
+  bool news_ = false;                                  // since the record was read
+  std::string told_follows_;                           // in the last report
+  RecallGate recalls_;
   std::string applied_;               // effect_of() the record that roots_ is set by
   std::optional<TrustDomains> told_;  // to the control plane and the host
   std::string reported_;

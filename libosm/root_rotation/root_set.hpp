@@ -7,18 +7,28 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/openssl.hpp"
 #include "model/names.hpp"
 #include "osm/certificate/issuer.hpp"
+#include "osm/clock.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::root_rotation {
 
 class RootSet final : public certificate::Issuer {
  public:
+  // Time of failures, from the first one, after which health() reports them.
+  static constexpr std::chrono::seconds kPatience{10};
+  // Time without another failure after which they are forgotten: nobody asks the CA any more. The
+  // manager asks again within five minutes.
+  static constexpr std::chrono::minutes kForgotten{10};
+
+  explicit RootSet(const Clock& clock) : clock_(clock) {}
+
   struct Roots {
     std::shared_ptr<certificate::Issuer> signer;
     // Signs the certificates that the control plane shows to proxies (Usage::kController). It is
@@ -51,7 +61,10 @@ class RootSet final : public certificate::Issuer {
     const bool of_the_one_before = domain != now.domain && domain == now.controller_domain;
     const bool shown_to_proxies = request.subject.usage == certificate::Usage::kController;
     const bool by_the_one_before = shown_to_proxies || of_the_one_before;
-    auto signed_pem = (by_the_one_before ? now.controller_signer : now.signer)->sign(request);
+    const auto& signer = by_the_one_before ? now.controller_signer : now.signer;
+    auto signed_pem = signer->sign(request);
+    // An issuer whose health failed with it tells by that when it can sign again.
+    if (signed_pem.ok() || signer->health().ok()) note_outcome(signed_pem);
     if (signed_pem.ok()) note_end(by_the_one_before ? now.controller_name : now.name, *signed_pem);
     return signed_pem;
   }
@@ -73,20 +86,61 @@ class RootSet final : public certificate::Issuer {
   }
 
   WallTime not_after() const override { return roots().signer->not_after(); }
-  Status health() const override { return roots().signer->health(); }
+  // Failure: what the CA knows by itself; that it is another CA than the mesh trusts; else the last
+  // error of sign().
+  Status health() const override {
+    const Roots now = roots();
+    if (const Status known = now.signer->health(); !known.ok()) return known;
+    if (!shows_a_root_of(now.bundle_pem, now.signer->trust_bundle_pem()))
+      return Error{ErrorCode::kInvalidCertificate,
+                   "the CA has other roots than the mesh trusts, so that nothing that it signs is "
+                   "used: restore the CA's keys, or replace the root of the mesh"};
+    const SteadyTime time = clock_.steady_now();
+    const std::lock_guard lock(mutex_);
+    if (!failure_ || time - failing_since_ < kPatience || time - failed_at_ >= kForgotten)
+      return {};
+    return *failure_;
+  }
   Subscription subscribe(std::function<void()> on_change) override {
     return changed_.subscribe(std::move(on_change));
   }
 
  private:
+  // True too if either bundle cannot be read: others report that.
+  bool shows_a_root_of(const std::string& trusted_pem, const std::string& shown_pem) const {
+    const std::lock_guard lock(mutex_);
+    if (compared_ == std::pair(trusted_pem, shown_pem)) return shown_is_trusted_;
+    const openssl::CleanErrorQueue clean;
+    const auto trusted = openssl::parse_certificates(trusted_pem);
+    const auto shown = openssl::parse_certificates(shown_pem);
+    compared_ = {trusted_pem, shown_pem};
+    shown_is_trusted_ =
+        !trusted.ok() || !shown.ok() || std::ranges::any_of(*shown, [&](const auto& root) {
+          return std::ranges::any_of(
+              *trusted, [&](const auto& other) { return X509_cmp(root.get(), other.get()) == 0; });
+        });
+    return shown_is_trusted_;
+  }
+
   void note_end(const std::string& root, const std::string& signed_pem) {
     const openssl::CleanErrorQueue clean;
-    const auto certificate = openssl::parse_certificate(signed_pem);
-    if (!certificate.ok()) return;  // who asked for it refuses it, too
-    const WallTime end = std::chrono::ceil<std::chrono::hours>(openssl::not_after(**certificate));
+    const auto chain = openssl::parse_certificates(signed_pem);  // the leaf comes first
+    if (!chain.ok()) return;                                     // who asked for it refuses it, too
+    const WallTime end = std::chrono::ceil<std::chrono::hours>(openssl::not_after(*chain->front()));
     const std::lock_guard lock(mutex_);
     WallTime& latest = latest_not_after_[root];
     latest = std::max(latest, end);
+  }
+
+  void note_outcome(const Result<std::string>& signed_pem) {
+    // The request is at fault.
+    if (!signed_pem.ok() && signed_pem.error().code == ErrorCode::kInvalidArgument) return;
+    const SteadyTime now = clock_.steady_now();
+    const std::lock_guard lock(mutex_);
+    if (signed_pem.ok()) return failure_.reset();
+    if (!failure_ || now - failed_at_ >= kForgotten) failing_since_ = now;
+    failed_at_ = now;
+    failure_ = signed_pem.error();
   }
 
   Roots roots() const {
@@ -94,9 +148,16 @@ class RootSet final : public certificate::Issuer {
     return roots_;
   }
 
-  mutable std::mutex mutex_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;  // guards the rest
   Roots roots_;
   std::map<std::string, WallTime> latest_not_after_;
+  // Bundles that were compared last, and the result: they change rarely.
+  mutable std::pair<std::string, std::string> compared_;
+  mutable bool shown_is_trusted_ = true;
+  std::optional<Error> failure_;  // why the last certificate was not signed; none: it was
+  SteadyTime failing_since_{};    // the first and the last failure
+  SteadyTime failed_at_{};
   Notifier<> changed_;
 };
 

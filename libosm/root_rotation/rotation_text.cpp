@@ -255,6 +255,13 @@ ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::
   return all;
 }
 
+std::size_t lag_of(const std::map<std::string, std::string>& views) {
+  std::size_t lag = 0;
+  for (const auto& [replica, text] : views)
+    if (const auto view = parse_view(text); view.ok()) lag += view->own_lag;
+  return lag;
+}
+
 }  // namespace osm::inline v1::root_rotation
 
 namespace osm::inline v1 {

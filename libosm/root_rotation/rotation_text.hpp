@@ -82,4 +82,7 @@ ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::
                     const model::Table<model::WorkloadEntry>& workloads,
                     std::map<ProxyNumber, std::uint8_t> proxies);
 
+// ReplicaView::own_lag of all views that can be read.
+std::size_t lag_of(const std::map<std::string, std::string>& views);
+
 }  // namespace osm::inline v1::root_rotation

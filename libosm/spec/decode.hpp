@@ -1,5 +1,6 @@
 // Decodes stored objects into the mesh's values. Pure. Each function collects every problem of an
-// object; the problems have object and field, but no path and line yet.
+// object; the problems have object and field, but no path and line yet. `cluster_domain`: as in
+// ProxySettings.
 #pragma once
 
 #include <optional>
@@ -30,12 +31,16 @@ struct Claim {
 };
 
 Decoded<Service> decode_service(const Object& object);
+// The same where addresses are allocated: a Service may lack spec.clusterIP, and has no address.
+Decoded<Service> decode_unaddressed_service(const Object& object);
 Decoded<ServiceAccount> decode_service_account(const Object& object);
 Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object);
 Decoded<smi::TcpRoute> decode_tcp_route(const Object& object);
 Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object);
-Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object);
-Decoded<MeshConfig> decode_mesh_config(const Object& object);
+Decoded<smi::TrafficSplit> decode_traffic_split(
+    const Object& object, const std::string& cluster_domain = "cluster.local");
+Decoded<MeshConfig> decode_mesh_config(const Object& object,
+                                       const std::string& cluster_domain = "cluster.local");
 Decoded<MeshRootCertificate> decode_root_certificate(const Object& object);
 // Decodes a Denylist. It has a value without its invalid elements, unless one of its lists cannot
 // be read.
@@ -47,15 +52,19 @@ DecodedPolicy decode_ingress_backend(const Object& object);
 // Decodes a Retry. An invalid destination is left out.
 DecodedPolicy decode_retry(const Object& object);
 // Decodes an UpstreamTrafficSetting.
-DecodedPolicy decode_upstream_traffic_setting(const Object& object);
+DecodedPolicy decode_upstream_traffic_setting(const Object& object,
+                                              const std::string& cluster_domain = "cluster.local");
 // Decodes a Telemetry. Without a valid extensionService nothing is exported.
 DecodedPolicy decode_telemetry(const Object& object);
 // Decodes an ExtensionService.
 DecodedPolicy decode_extension_service(const Object& object);
+// Decodes a ServiceProvider.
+DecodedPolicy decode_service_provider(const Object& object);
 
-// The claims of an IngressBackend, its backends, and of an UpstreamTrafficSetting, its Service.
-// Empty for an invalid object.
-std::vector<Claim> claims_of(const Object& object);
+// The claims of an IngressBackend, its backends, and of an UpstreamTrafficSetting or a
+// ServiceProvider, its Service. Empty for an invalid object.
+std::vector<Claim> claims_of(const Object& object,
+                             const std::string& cluster_domain = "cluster.local");
 
 // The problem of `object` when `other` has the same claim.
 Problem duplicate_claim(const ObjectKey& object, const Claim& claim, const ObjectKey& other);

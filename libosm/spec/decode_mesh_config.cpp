@@ -72,9 +72,10 @@ bool is_path(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-TracingConfig tracing_of(const Field& field, const std::string& osm_namespace) {
+TracingConfig tracing_of(const Field& field, const std::string& osm_namespace,
+                         const std::string& cluster_domain) {
   TracingConfig tracing;
-  tracing.address = "jaeger." + osm_namespace + ".svc.cluster.local";
+  tracing.address = "jaeger." + osm_namespace + ".svc." + cluster_domain;
   if (!field.optional_map({"enable", "protocol", "address", "port", "endpoint"})) return tracing;
   tracing.enabled = field["enable"].boolean().value_or(false);
   using enum TracingProtocol;
@@ -198,9 +199,10 @@ void report_unused(const Field& spec) {
 
 }  // namespace
 
-Decoded<MeshConfig> decode_mesh_config(const Object& object) {
+Decoded<MeshConfig> decode_mesh_config(const Object& object, const std::string& cluster_domain) {
   ObjectReader reader(object, NameRule::kSubdomain);
   MeshConfig config;
+  config.proxy.cluster_domain = cluster_domain;
   const Field spec = reader.root()["spec"];
   if (spec.optional_map()) {
     const Field traffic = spec["traffic"];
@@ -224,7 +226,7 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object) {
     const Field observability = spec["observability"];
     config.log_level = log_level_of(observability["osmLogLevel"]);
     if (observability["tracing"].present())
-      config.proxy.tracing = tracing_of(observability["tracing"], object.key.ns);
+      config.proxy.tracing = tracing_of(observability["tracing"], object.key.ns, cluster_domain);
     config.proxy.active_health_checks =
         spec["featureFlags"]["enableEnvoyActiveHealthChecks"].boolean().value_or(false);
     config.proxy.egress_policy =

@@ -23,7 +23,7 @@ std::string ipv4_of(const Field& spec) {
   return "";
 }
 
-void read_cluster_ip(const Field& spec, Service& service) {
+void read_cluster_ip(const Field& spec, bool allocates, Service& service) {
   const Field field = spec["clusterIP"];
   std::string address = field.text().value_or("");
   if (const std::string ipv4 = model::is_ipv6(address) ? ipv4_of(spec) : ""; !ipv4.empty())
@@ -38,9 +38,11 @@ void read_cluster_ip(const Field& spec, Service& service) {
                  "; set an IPv4 address that no other Service has, such as 10.96.0.7, or None for "
                  "a headless Service");
   } else if (!field.present() || (field.value()->is_string() && address.empty())) {
+    if (allocates) return;
     field.refuse(
-        "required: nothing here allocates addresses, as Kubernetes does; set an IPv4 address that "
-        "no other Service has and clients' names resolve to, or None for a headless Service");
+        "required: the controller allocates addresses only with --service-cidr; set an IPv4 "
+        "address that no other Service has and clients' names resolve to, or None for a headless "
+        "Service");
   } else if (field.value()->is_string()) {
     field.refuse("must be an IPv4 address or None; IPv6 is not supported yet");
   }
@@ -159,9 +161,8 @@ HttpPaths http_paths_of(const Object& object, Findings& findings) {
   return HttpPaths::kStrict;
 }
 
-}  // namespace
-
-Decoded<Service> decode_service(const Object& object) {
+// `allocates`: the address may be missing.
+Decoded<Service> decoded_service(const Object& object, bool allocates) {
   ObjectReader reader(object, NameRule::kLabel);
   Service service;
   service.name = {object.key.ns, object.key.name};
@@ -174,12 +175,20 @@ Decoded<Service> decode_service(const Object& object) {
     } else {
       if (type != "ClusterIP" && type != "NodePort" && type != "LoadBalancer")
         spec["type"].refuse("must be ClusterIP, NodePort or LoadBalancer");
-      read_cluster_ip(spec, service);
+      read_cluster_ip(spec, allocates, service);
     }
     service.selector = spec["selector"].text_map();
     service.ports = ports_of(spec["ports"]);
   }
   return std::move(reader).finish(std::move(service));
+}
+
+}  // namespace
+
+Decoded<Service> decode_service(const Object& object) { return decoded_service(object, false); }
+
+Decoded<Service> decode_unaddressed_service(const Object& object) {
+  return decoded_service(object, true);
 }
 
 Decoded<ServiceAccount> decode_service_account(const Object& object) {

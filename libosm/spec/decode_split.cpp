@@ -5,6 +5,7 @@
 
 #include "base/json.hpp"
 #include "base/numbers.hpp"
+#include "model/cluster_names.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
@@ -20,17 +21,23 @@ struct NamedService {
   bool with_port = false;
 };
 
-// Reads "svc", "svc.ns", "svc.ns.svc", "svc.ns.svc.cluster" and "svc.ns.svc.cluster.local", each
-// with or without ":port". The namespace must be the split's own, `ns`.
-Result<NamedService> service_of(std::string_view text, const std::string& ns) {
+// Namespace of the split, and the domain of the cluster's DNS.
+struct Place {
+  const std::string& ns;
+  const std::string& cluster_domain;
+};
+
+// Reads "svc", "svc.ns", "svc.ns.svc", "svc.ns.svc.cluster" and "svc.ns.svc.<domain>", each with or
+// without ":port". The namespace must be the split's own.
+Result<NamedService> service_of(std::string_view text, const Place& own) {
   const auto colon = text.find(':');
   const bool with_port = colon != std::string_view::npos;
   const std::string_view host = text.substr(0, colon);
   const auto dot = host.find('.');
   const std::string name(host.substr(0, dot));
   const Error unreadable{ErrorCode::kInvalidField,
-                         "is not the name of a Service; write api or api." + ns +
-                             ".svc.cluster.local for a Service api"};
+                         "is not the name of a Service; write api or api." + own.ns + ".svc." +
+                             own.cluster_domain + " for a Service api"};
   if (!is_dns_label(name)) return unreadable;
   if (with_port && !osm::port_of(text.substr(colon + 1))) return unreadable;
   if (dot == std::string_view::npos) return NamedService{name, with_port};
@@ -39,15 +46,14 @@ Result<NamedService> service_of(std::string_view text, const std::string& ns) {
   const auto second = rest.find('.');
   const std::string_view suffix =
       second == std::string_view::npos ? std::string_view() : rest.substr(second);
-  if (suffix.empty() || suffix == ".svc" || suffix == ".svc.cluster" ||
-      suffix == ".svc.cluster.local") {
-    if (rest.substr(0, second) == ns) return NamedService{name, with_port};
+  if (suffix == ".svc.cluster" || model::names_service(suffix, own.cluster_domain)) {
+    if (rest.substr(0, second) == own.ns) return NamedService{name, with_port};
     return Error{ErrorCode::kCrossNamespace,
-                 "must be a Service of the split's own namespace, " + ns};
+                 "must be a Service of the split's own namespace, " + own.ns};
   }
   // "api-0.api.shop.svc": a name that the original accepts.
   const auto third = suffix.find('.', 1);
-  if (suffix.substr(1, third - 1) == ns)
+  if (suffix.substr(1, third - 1) == own.ns)
     return Error{ErrorCode::kInvalidField, "is the name of one pod of a headless Service; write " +
                                                std::string(rest.substr(0, second)) +
                                                ", the name of the Service"};
@@ -60,23 +66,23 @@ void note_port(const Field& field, const NamedService& service) {
                service.name);
 }
 
-ServiceName apex_of(const Field& field, const std::string& ns) {
+ServiceName apex_of(const Field& field, const Place& own) {
   const std::string text = field.required_text();
   if (text.empty()) return {};
-  const auto service = service_of(text, ns);
+  const auto service = service_of(text, own);
   if (!service.ok()) {
     field.refuse(service.error().message, service.error().code);
     return {};
   }
   note_port(field, *service);
-  return {ns, service->name};
+  return {own.ns, service->name};
 }
 
 // The name of a backend's Service; empty: the backend cannot be used, which is reported.
-std::string backend_of(const Field& field, const std::string& ns) {
+std::string backend_of(const Field& field, const Place& own) {
   const std::string text = field.required_text();
   if (text.empty()) return {};
-  const auto service = service_of(text, ns);
+  const auto service = service_of(text, own);
   if (!service.ok()) {
     field.note(
         service.error().message + "; this backend is left out, and the others share its part",
@@ -109,21 +115,22 @@ int weight_of(const Field& field) {
 
 }  // namespace
 
-Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object) {
+Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object,
+                                                const std::string& cluster_domain) {
+  const Place own{object.key.ns, cluster_domain};
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::TrafficSplit split;
   split.name = {object.key.ns, object.key.name};
   const Field spec = reader.root()["spec"];
   if (!spec.required_map({"service", "backends"}))
     return std::move(reader).finish(std::move(split));
-  split.service = apex_of(spec["service"], object.key.ns);
+  split.service = apex_of(spec["service"], own);
   const Field backends = spec["backends"];
   std::set<std::string> names;
   std::int64_t sum = 0;
   for (const Field& field : backends.required().list()) {
     if (!field.required_map({"service", "weight"})) continue;
-    smi::SplitBackend backend{backend_of(field["service"], object.key.ns),
-                              weight_of(field["weight"])};
+    smi::SplitBackend backend{backend_of(field["service"], own), weight_of(field["weight"])};
     if (backend.service.empty()) continue;
     if (!names.insert(backend.service).second)
       field["service"].refuse("two backends name this service; add their weights up");

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "model/cluster_names.hpp"
 #include "spec/decode_global_limit.hpp"
 #include "spec/decoder.hpp"
 
@@ -165,33 +166,34 @@ void read_paths(const Field& routes, UpstreamLimits& out, int& cost) {
 }
 
 // The Service of a host name of the own namespace: "api.shop", with or without ".svc" and
-// ".svc.cluster.local". Of another host there is none.
-ServiceName service_of(const Field& field, const std::string& own_namespace) {
+// ".svc.<domain>". Of another host there is none.
+ServiceName service_of(const Field& field, const std::string& own_namespace,
+                       const std::string& cluster_domain) {
   const std::string host = field.required_text();
   const auto dot = host.find('.');
   if (host.empty()) return {};
   if (!is_dns_subdomain(host) || dot == std::string::npos) {
-    field.refuse(
-        "must be a Service's name with its namespace, such as api.shop.svc.cluster.local, or a "
-        "host of an Egress, such as example.com");
+    field.refuse("must be a Service's name with its namespace, such as api.shop.svc." +
+                 cluster_domain + ", or a host of an Egress, such as example.com");
     return {};
   }
   const auto end = host.find('.', dot + 1);
   const std::string rest = end == std::string::npos ? "" : host.substr(end);
   const ServiceName name{host.substr(dot + 1, end - dot - 1), host.substr(0, dot)};
   const bool own = name.ns == own_namespace && is_dns_label(name.name) &&
-                   (rest.empty() || rest == ".svc" || rest == ".svc.cluster.local");
+                   model::names_service(rest, cluster_domain);
   return own ? name : ServiceName();
 }
 
 }  // namespace
 
-DecodedPolicy decode_upstream_traffic_setting(const Object& object) {
+DecodedPolicy decode_upstream_traffic_setting(const Object& object,
+                                              const std::string& cluster_domain) {
   ObjectReader reader(object, NameRule::kSubdomain);
   const Field spec = reader.root()["spec"];
   UpstreamTrafficSetting setting;
   if (spec.required_map({"host", "connectionSettings", "rateLimit", "httpRoutes"})) {
-    setting.service = service_of(spec["host"], object.key.ns);
+    setting.service = service_of(spec["host"], object.key.ns, cluster_domain);
     int cost = 0;
     read_connections(spec["connectionSettings"], setting.limits);
     read_rate_limit(spec["rateLimit"], setting.limits, cost);

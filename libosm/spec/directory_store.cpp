@@ -67,15 +67,15 @@ class DirectoryStore final : public ObjectStore {
     return synced_;
   }
 
-  bool catch_up(milliseconds timeout) override {
+  bool catch_up(const ObjectKey&, milliseconds timeout) override {
     require_may_wait(strand_, "ObjectStore::catch_up");
-    const auto done = std::make_shared<std::promise<void>>();
-    const std::future<void> caught_up = done->get_future();
+    const auto done = std::make_shared<std::promise<bool>>();
+    std::future<bool> caught_up = done->get_future();
     strand_.post([this, done] {
       waiting_.push_back(done);
       flush();  // the kernel has queued events of every write that has returned
     });
-    return caught_up.wait_for(timeout) == std::future_status::ready;
+    return caught_up.wait_for(timeout) == std::future_status::ready && caught_up.get();
   }
 
   std::vector<Problem> list_problems() const override {
@@ -159,7 +159,8 @@ class DirectoryStore final : public ObjectStore {
     if (!unsettled_.empty()) arm_settle();
     if (anything_to_do()) arm_flush();
     if (!unsettled_.empty() || anything_to_do()) return;
-    for (const auto& done : std::exchange(waiting_, {})) done->set_value();
+    // While the directory is away, what is in it now is not known.
+    for (const auto& done : std::exchange(waiting_, {})) done->set_value(root_.has_value());
   }
 
   void arm_settle() {
@@ -435,7 +436,7 @@ class DirectoryStore final : public ObjectStore {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> root_;  // device and inode
   bool refilling_ = false;                                       // see judge_root()
   std::map<std::string, Unsettled> unsettled_;  // changed without an event: must stand still first
-  std::vector<std::shared_ptr<std::promise<void>>>
+  std::vector<std::shared_ptr<std::promise<bool>>>
       waiting_;  // callers that wait for a complete read
   bool first_ = false;
   bool rescan_ = false;

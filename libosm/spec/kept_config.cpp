@@ -43,8 +43,9 @@ void read_age(const Object& object, LastConfig& config) {
 
 }  // namespace
 
-KeptConfig::KeptConfig(ObjectKey key, const std::optional<KeptConfigOptions>& options)
-    : key_(std::move(key)), options_(options) {
+KeptConfig::KeptConfig(ObjectKey key, std::string cluster_domain,
+                       const std::optional<KeptConfigOptions>& options)
+    : key_(std::move(key)), cluster_domain_(std::move(cluster_domain)), options_(options) {
   if (options_) strand_.emplace(options_->runtime.blocking);
 }
 
@@ -187,7 +188,7 @@ Result<KeptConfig::Last> KeptConfig::parse(const std::string& text) const {
                                                " and nothing else; it is refused, and the next "
                                                "MeshConfig replaces it"};
   const Object& object = *objects.front();
-  Decoded<MeshConfig> decoded = decode_mesh_config(object);
+  Decoded<MeshConfig> decoded = decode_mesh_config(object, cluster_domain_);
   if (!decoded.value) {
     const auto fault = std::ranges::find_if(
         decoded.problems, [](const auto& one) { return one.code != ErrorCode::kUnusedField; });

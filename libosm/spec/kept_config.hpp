@@ -38,7 +38,9 @@ struct LastConfig {
 // For all calls: Thread: any. Blocking: no, unless noted.
 class KeptConfig {
  public:
-  KeptConfig(ObjectKey key, const std::optional<KeptConfigOptions>& options);
+  // `cluster_domain`: of the recorded MeshConfig, as in MeshSpecOptions.
+  KeptConfig(ObjectKey key, std::string cluster_domain,
+             const std::optional<KeptConfigOptions>& options);
   // Blocking: until a running call of the record returns.
   ~KeptConfig();
 
@@ -83,6 +85,7 @@ class KeptConfig {
   std::string text_of(const LastConfig& config) const;
 
   const ObjectKey key_;
+  const std::string cluster_domain_;
   const std::optional<KeptConfigOptions> options_;
   std::function<void()> changed_;
   mutable std::mutex mutex_;

@@ -1,16 +1,27 @@
 #include "osm/spec/kinds.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
+#include "osm/values/service_provider.hpp"
 #include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
+// Calls a function of decode.hpp, with the cluster's domain if it reads host names of Services.
 template <auto kDecode>
-std::vector<Problem> faults(const Object& object) {
-  return kDecode(object).problems;
+auto decoded(const Object& object, const std::string& cluster_domain) {
+  if constexpr (std::is_invocable_v<decltype(kDecode), const Object&, const std::string&>)
+    return kDecode(object, cluster_domain);
+  else
+    return kDecode(object);
+}
+
+template <auto kDecode>
+std::vector<Problem> faults(const Object& object, const std::string& cluster_domain) {
+  return decoded<kDecode>(object, cluster_domain).problems;
 }
 
 Kinds table() {
@@ -72,28 +83,28 @@ Kinds table() {
        .alias = "egr",
        .status = true,
        .review = kWrites,
-       .decode = decode_egress},
+       .decode = decoded<decode_egress>},
       {.name = kinds::kIngressBackend,
        .version = "v1alpha1",
        .plural = "ingressbackends",
        .alias = "ib",
        .status = true,
        .review = kWrites,
-       .decode = decode_ingress_backend},
+       .decode = decoded<decode_ingress_backend>},
       {.name = kinds::kRetry,
        .version = "v1alpha1",
        .plural = "retries",
        .alias = "rty",
        .status = true,
        .review = kWrites,
-       .decode = decode_retry},
+       .decode = decoded<decode_retry>},
       {.name = kinds::kUpstreamTrafficSetting,
        .version = "v1alpha1",
        .plural = "upstreamtrafficsettings",
        .alias = "uts",
        .status = true,
        .review = kWrites,
-       .decode = decode_upstream_traffic_setting},
+       .decode = decoded<decode_upstream_traffic_setting>},
       {.name = kinds::kTelemetry,
        .version = "v1alpha1",
        .plural = "telemetries",
@@ -101,7 +112,7 @@ Kinds table() {
        .scope = kMeshAndControlPlane,
        .status = true,
        .review = kWrites,
-       .decode = decode_telemetry},
+       .decode = decoded<decode_telemetry>},
       {.name = kinds::kExtensionService,
        .version = "v1alpha2",
        .plural = "extensionservices",
@@ -109,13 +120,32 @@ Kinds table() {
        .scope = kMeshAndControlPlane,
        .status = true,
        .review = kWrites,
-       .decode = decode_extension_service},
+       .decode = decoded<decode_extension_service>},
       {.name = kinds::kVirtualMachine,
        .version = "v1alpha1",
        .plural = "virtualmachines",
        .alias = "vm",
        .status = true,
        .review = kWrites},
+      {.name = kinds::kAzureResource,
+       .version = "v1alpha1",
+       .plural = "azureresources",
+       .alias = "az",
+       .status = true,
+       .review = kWrites},
+      {.name = kinds::kDnsResource,
+       .version = "v1alpha1",
+       .plural = "dnsresources",
+       .alias = "dns",
+       .status = true,
+       .review = kWrites},
+      {.name = kinds::kServiceProvider,
+       .version = "v1alpha1",
+       .plural = "serviceproviders",
+       .alias = "sp",
+       .status = true,
+       .review = kWrites,
+       .decode = decoded<decode_service_provider>},
       {.name = kinds::kDenylist,
        .version = "v1alpha1",
        .plural = "denylists",
@@ -123,7 +153,7 @@ Kinds table() {
        .scope = kControlPlane,
        .status = true,
        .review = kWrites,
-       .decode = decode_denylist},
+       .decode = decoded<decode_denylist>},
   };
 }
 

@@ -22,10 +22,12 @@ class StoreMeshSpec final : public MeshSpec {
       : store_(options.store),
         mesh_name_(options.mesh_name),
         config_key_{kinds::kMeshConfig, options.osm_namespace, kMeshConfigName},
+        cluster_domain_(options.cluster_domain),
         kinds_(options.kinds),
         log_(options.log),
         metrics_(options.metrics),
-        kept_(config_key_, options.kept_config) {
+        addresses_(options.service_network),
+        kept_(config_key_, options.cluster_domain, options.kept_config) {
     view_.publish(std::make_shared<const MeshView>());
     // Subscribe before listing: changes meanwhile are notified and wait for the mutex.
     std::lock_guard lock(update_mutex_);
@@ -124,6 +126,12 @@ class StoreMeshSpec final : public MeshSpec {
   }
 
  private:
+  // A decoder that reads host names of Services.
+  template <class Result>
+  auto in_cluster(Result (*decode)(const Object&, const std::string&)) const {
+    return [this, decode](const Object& object) { return decode(object, cluster_domain_); };
+  }
+
   // The caller holds the view while it reads; the next view may replace it at any moment.
   std::shared_ptr<const MeshView> view() const { return view_.load(); }
 
@@ -197,7 +205,9 @@ class StoreMeshSpec final : public MeshSpec {
   void read_object(const Kind& kind, const ObjectKey& key) {
     if (!counts_in_mesh(kind.scope)) return;
     const bool own = counts_in_control_plane(kind.scope) && key.ns == config_key_.ns;
-    if (kind.name == kinds::kService) return read(key, objects_.services, decode_service);
+    if (kind.name == kinds::kService)
+      return read(key, objects_.services,
+                  addresses_.allocates() ? decode_unaddressed_service : decode_service);
     if (kind.name == kinds::kServiceAccount)
       return read(key, objects_.accounts, decode_service_account);
     if (kind.name == kinds::kHttpRouteGroup)
@@ -205,8 +215,9 @@ class StoreMeshSpec final : public MeshSpec {
     if (kind.name == kinds::kTcpRoute) return read(key, objects_.tcp_routes, decode_tcp_route);
     if (kind.name == kinds::kTrafficTarget)
       return read(key, objects_.targets, decode_traffic_target);
-    if (kind.name == kinds::kTrafficSplit) return read(key, objects_.splits, decode_traffic_split);
-    if (kind.decode != nullptr) return read(key, objects_.policies, kind.decode, own);
+    if (kind.name == kinds::kTrafficSplit)
+      return read(key, objects_.splits, in_cluster(decode_traffic_split));
+    if (kind.decode != nullptr) return read(key, objects_.policies, in_cluster(kind.decode), own);
   }
 
   // `decode` returns a Decoded<T> or a DecodedPolicy. `counts`: also outside of the mesh.
@@ -260,12 +271,13 @@ class StoreMeshSpec final : public MeshSpec {
   }
   void read_declared(const ObjectKey& key) {
     if (key == config_key_) return read_config();
-    if (key.is(kinds::kMeshConfig)) read_declared(key, false, objects_.configs, decode_mesh_config);
+    if (key.is(kinds::kMeshConfig))
+      read_declared(key, false, objects_.configs, in_cluster(decode_mesh_config));
     if (key.is(kinds::kMeshRootCertificate))
       read_declared(key, key.ns == config_key_.ns, objects_.roots, decode_root_certificate);
     const Kind* kind = find_kind(kinds_, key.group_kind());
     if (kind != nullptr && kind->scope == Scope::kControlPlane && kind->decode != nullptr)
-      read_declared(key, key.ns == config_key_.ns, objects_.policies, kind->decode);
+      read_declared(key, key.ns == config_key_.ns, objects_.policies, in_cluster(kind->decode));
   }
 
   // Without a valid MeshConfig the last valid one stays, also of a former process: a deletion must
@@ -279,7 +291,7 @@ class StoreMeshSpec final : public MeshSpec {
       config_valid_ = false;
       kept_.follow();
     } else if (entry.object != object) {
-      config_valid_ = read_entry(object, entry, decode_mesh_config);
+      config_valid_ = read_entry(object, entry, in_cluster(decode_mesh_config));
       if (config_valid_) kept_.keep(*object, entry.value);
     }
     if (const auto last = config_valid_ ? nullptr : kept_.last())
@@ -325,6 +337,7 @@ class StoreMeshSpec final : public MeshSpec {
   // The changed keys; empty if only problems or has_synced() changed; nullopt if nothing did.
   std::optional<std::vector<ObjectKey>> publish() {
     auto next = std::make_shared<MeshView>();
+    next->config.proxy.cluster_domain = cluster_domain_;  // if there is no MeshConfig
     next->namespaces = namespaces_;
     // Until the first valid state nothing is published if the MeshConfig is invalid, since its
     // defaults might be less strict than intended; nor if a CA is invalid, since another one would
@@ -337,9 +350,13 @@ class StoreMeshSpec final : public MeshSpec {
     next->synced = store_synced_ && settled_;
     report_ignored(next->problems);
     if (store_synced_) report_config(next->problems);
-    resolve(objects_, *next);
+    const auto moves = resolve(objects_, addresses_, *next);
 
     const auto before = view_.load();
+    if (before->synced)
+      for (const VirtualAddresses::Move& move : moves)
+        log_.warning("service address moved",
+                     {{"service", move.service.str()}, {"from", move.from}, {"to", move.to}});
     std::vector<ObjectKey> changed = changed_keys(*before, *next);
     if (!(before->config == next->config)) changed.push_back(config_key_);
     const bool other = before->synced != next->synced || before->problems != next->problems;
@@ -356,6 +373,7 @@ class StoreMeshSpec final : public MeshSpec {
   ObjectStore& store_;
   const std::string mesh_name_;
   const ObjectKey config_key_;
+  const std::string cluster_domain_;
   const Kinds kinds_;
   LogSink& log_;
   MetricsSink& metrics_;
@@ -370,6 +388,7 @@ class StoreMeshSpec final : public MeshSpec {
   bool store_synced_ = false;  // before its objects were read
   bool config_valid_ = false;  // the store's MeshConfig
   bool settled_ = false;
+  VirtualAddresses addresses_;
 
   SnapshotCell<MeshView> view_;
   std::recursive_mutex notify_mutex_;  // taken after update_mutex_ is released

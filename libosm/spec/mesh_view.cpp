@@ -33,7 +33,7 @@ const T* find(const DecodedKind<T>& kind, const ObjectKey& key) {
 void drop_shared_addresses(MeshView& view) {
   std::map<std::string, ServiceName> owners;
   std::erase_if(view.services, [&](const auto& service) {
-    if (service->headless) return false;
+    if (service->headless || service->cluster_ip.empty()) return false;
     const auto [owner, first] = owners.emplace(service->cluster_ip, service->name);
     if (first) return false;
     view.problems.push_back({ErrorCode::kConflictingAddress, key_of(*service), "", 0,
@@ -125,7 +125,8 @@ class References {
 
 }  // namespace
 
-void resolve(const DecodedObjects& objects, MeshView& view) {
+std::vector<VirtualAddresses::Move> resolve(const DecodedObjects& objects,
+                                            VirtualAddresses& addresses, MeshView& view) {
   list_valid(objects.services, view.services, view.problems);
   list_valid(objects.accounts, view.accounts, view.problems);
   list_valid(objects.route_groups, view.route_groups, view.problems);
@@ -142,12 +143,14 @@ void resolve(const DecodedObjects& objects, MeshView& view) {
   }
   list_valid(objects.policies, view.policies, view.problems);
   drop_shared_addresses(view);
+  auto moves = addresses.settle(view.services, view.problems);
   drop_shared_apexes(view);
   References references(objects, view);
   for (const auto& [key, target] : objects.targets.entries)
     if (target.value) references.check(*target.value, *target.object);
   for (const auto& split : view.splits) references.check(*split);
   std::sort(view.problems.begin(), view.problems.end());
+  return moves;
 }
 
 std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after) {

@@ -10,6 +10,7 @@
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 #include "spec/decode.hpp"
+#include "spec/virtual_addresses.hpp"
 
 namespace osm::inline v1::spec {
 
@@ -52,7 +53,9 @@ struct MeshView {
 };
 
 // Lists valid objects without conflicts. Adds the rest, and dangling references, to `problems`.
-void resolve(const DecodedObjects& objects, MeshView& view);
+// Result: Services whose allocated address is another one than before.
+std::vector<VirtualAddresses::Move> resolve(const DecodedObjects& objects,
+                                            VirtualAddresses& addresses, MeshView& view);
 
 // The keys of different values. Values are compared by pointer.
 std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after);

@@ -20,25 +20,9 @@
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/provider_conformance.hpp"
 #include "testing/provider_watch.hpp"
+#include "testing/verdict.hpp"
 
 namespace osm::inline v1::testing {
-
-using RealTime = std::chrono::steady_clock;
-
-using Verdict = ConformanceResult;  // whoever ran the clause adds it
-
-inline Verdict passed(std::string seen) {
-  return {{}, ConformanceOutcome::kPassed, {}, std::move(seen)};
-}
-inline Verdict failed(std::string explanation, std::string seen) {
-  return {{}, ConformanceOutcome::kFailed, std::move(explanation), std::move(seen)};
-}
-inline Verdict not_applicable(std::string explanation) {
-  return {{}, ConformanceOutcome::kNotApplicable, std::move(explanation), {}};
-}
-inline Verdict not_judged(const std::string& clause) {
-  return {{}, ConformanceOutcome::kNotJudged, "needs the clause " + clause + " to pass first", {}};
-}
 
 // The namespace of every service of the suite, and its usual service.
 inline const char* const kShop = "shop";
@@ -178,9 +162,11 @@ struct ClauseEntry {
   Verdict (*check)(Bench& bench);
 };
 
-std::vector<ClauseEntry> first_list_clauses();  // provider_clauses_list.cpp
-std::vector<ClauseEntry> outage_clauses();      // provider_clauses_outage.cpp
-std::vector<ClauseEntry> answer_clauses();      // provider_clauses_answers.cpp
-std::vector<ClauseEntry> conduct_clauses();     // provider_clauses_conduct.cpp
+std::vector<ClauseEntry> first_list_clauses();        // provider_clauses_list.cpp
+std::vector<ClauseEntry> outage_clauses();            // provider_clauses_outage.cpp
+std::vector<ClauseEntry> answer_clauses();            // provider_clauses_answers.cpp
+std::vector<ClauseEntry> conduct_clauses();           // provider_clauses_conduct.cpp
+std::vector<ClauseEntry> workload_clauses();          // provider_clauses_workloads.cpp
+std::vector<ClauseEntry> workload_conduct_clauses();  // provider_clauses_crew.cpp
 
 }  // namespace osm::inline v1::testing

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
-#include <mutex>
-#include <thread>
 #include <utility>
 
-#include "base/guarded.hpp"
+#include "testing/conformance_trial.hpp"
 #include "testing/provider_bench.hpp"
 
 namespace osm::inline v1::testing {
@@ -15,56 +12,19 @@ namespace {
 
 std::vector<ClauseEntry> all_clauses() {
   std::vector<ClauseEntry> all;
-  for (const auto& some :
-       {first_list_clauses(), answer_clauses(), outage_clauses(), conduct_clauses()})
+  for (const auto& some : {first_list_clauses(), answer_clauses(), outage_clauses(),
+                           conduct_clauses(), workload_clauses(), workload_conduct_clauses()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
 
-// State shared by a clause's thread and its waiting thread; it outlives both.
-struct Trial {
-  Trial(const ClauseEntry& clause, PlatformFactory platform, ConformanceOptions how)
-      : entry(clause), factory(std::move(platform)), options(std::move(how)) {}
-
-  const ClauseEntry entry;
-  const PlatformFactory factory;
-  const ConformanceOptions options;
-
-  std::mutex mutex;
-  std::string step = "making the platform";
-
-  Verdict run() {
-    auto verdict = guarded([this] {
-      Bench bench(factory, options, [this](std::string what) {
-        std::lock_guard lock(mutex);
-        step = std::move(what);
-      });
-      return entry.check(bench);
-    });
-    if (verdict.ok()) return *std::move(verdict);
-    return failed("nothing of a provider or of its platform throws", verdict.error().message);
-  }
-};
-
-Verdict try_clause(const ClauseEntry& entry, const PlatformFactory& factory,
-                   const ConformanceOptions& options) {
-  const auto trial = std::make_shared<Trial>(entry, factory, options);
-  std::packaged_task<Verdict()> run([trial] { return trial->run(); });
-  auto verdict = run.get_future();
-  std::thread thread(std::move(run));
-  Verdict result;
-  if (verdict.wait_for(options.clause_deadline) == std::future_status::ready) {
-    thread.join();
-    result = verdict.get();
-  } else {
-    thread.detach();
-    std::lock_guard lock(trial->mutex);
-    result = failed("every call returns: the clause must end within " +
-                        std::to_string(options.clause_deadline.count()) + " ms",
-                    "it hangs while " + trial->step);
-  }
-  result.clause = entry.clause;
-  return result;
+Verdict try_entry(const ClauseEntry& entry, const PlatformFactory& factory,
+                  const ConformanceOptions& options) {
+  return try_clause(entry.clause, options.clause_deadline, "provider",
+                    [entry, factory, options](const auto& on_step) {
+                      Bench bench(factory, options, on_step);
+                      return entry.check(bench);
+                    });
 }
 
 // In the order of ConformanceOutcome.
@@ -97,8 +57,8 @@ std::string ConformanceReport::text() const {
     details += '\n' + result.clause.id + ": " + result.explanation +
                (result.seen.empty() ? "" : "\n  seen: " + result.seen) + '\n';
   }
-  return "provider conformance: " + std::to_string(good) + " of " + std::to_string(results.size()) +
-         " clauses hold\n\n" + rows + details;
+  return subject + " conformance: " + std::to_string(good) + " of " +
+         std::to_string(results.size()) + " clauses hold\n\n" + rows + details;
 }
 
 std::vector<ConformanceClause> conformance_clauses() {
@@ -112,7 +72,7 @@ ConformanceReport check_provider(const PlatformFactory& platform,
   ConformanceReport report;
   bool syncs = true;
   for (const ClauseEntry& entry : all_clauses()) {
-    report.results.push_back(syncs ? try_clause(entry, platform, options) : not_judged("synced"));
+    report.results.push_back(syncs ? try_entry(entry, platform, options) : not_judged("synced"));
     report.results.back().clause = entry.clause;
     if (report.results.size() == 1) syncs = report.results.front().ok();
   }
@@ -122,7 +82,7 @@ ConformanceReport check_provider(const PlatformFactory& platform,
 ConformanceResult check_provider_clause(std::string_view id, const PlatformFactory& platform,
                                         const ConformanceOptions& options) {
   for (const ClauseEntry& entry : all_clauses())
-    if (id == entry.clause.id) return try_clause(entry, platform, options);
+    if (id == entry.clause.id) return try_entry(entry, platform, options);
   Verdict verdict = failed("no such clause; conformance_clauses() lists them", {});
   verdict.clause.id = id;
   return verdict;

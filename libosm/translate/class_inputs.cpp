@@ -5,6 +5,7 @@
 
 #include "model/own_ports.hpp"
 #include "translate/class_view.hpp"
+#include "translate/grpc.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1::translate {
@@ -98,6 +99,11 @@ bool ClassView::receives_http() const {
   });
 }
 
+bool is_for_grpc_libraries(const MeshService& port) {
+  return port.protocol == Protocol::kGrpc &&
+         (port.port_name == "grpc-xds" || port.port_name.starts_with("grpc-xds-"));
+}
+
 std::string outbound_route_name(Port service_port) {
   return "rds-outbound." + std::to_string(number(service_port));
 }
@@ -172,28 +178,22 @@ std::string outbound_route_name(const model::ServiceEntry& service, const Dialle
   return pods.usual ? name : name + '.' + std::to_string(number(pods.port.target_port));
 }
 
-std::vector<std::string> hostnames(const ServiceName& service, const std::vector<Port>& ports,
-                                   bool short_names) {
-  std::vector<std::string> hosts;
-  std::string host = service.name;
-  const auto add = [&] {
-    hosts.push_back(host);
-    for (const Port port : ports) hosts.push_back(host + ':' + std::to_string(number(port)));
-  };
-  if (short_names) add();
-  for (const std::string& part :
-       {service.ns, std::string("svc"), std::string("cluster"), std::string("local")}) {
-    host += '.' + part;
-    add();
+std::vector<std::string> domains_of(const std::vector<std::string>& host_names,
+                                    const std::vector<Port>& ports) {
+  std::vector<std::string> domains;
+  for (const std::string& host : host_names) {
+    domains.push_back(host);
+    for (const Port port : ports) domains.push_back(host + ':' + std::to_string(number(port)));
   }
-  return hosts;
+  return domains;
 }
 
 ProxyClass class_of(const model::MeshSnapshot& snapshot, const Workload& workload) {
   const auto entry = snapshot.workloads.find({workload.name.ns, workload.proxy_id, workload.kind});
   return {.identity = identity_of(workload.account),
           .own_ports = model::own_ports_of(snapshot.services, workload).ports,
-          .telemetry = entry ? entry->telemetry : std::nullopt};
+          .telemetry = entry ? entry->telemetry : std::nullopt,
+          .dns = entry && entry->dns};
 }
 
 std::vector<ServedPort> served_ports(const model::MeshSnapshot& snapshot,
@@ -212,15 +212,16 @@ std::vector<ServedPort> served_ports(const model::MeshSnapshot& snapshot,
 std::vector<InputPtr> inputs_for(const model::MeshSnapshot& snapshot, const ProxyClass& proxy_class,
                                  XdsType type) {
   const ClassView view(snapshot, proxy_class);
+  const bool grpc = proxy_class.grpc;
   switch (type) {
     case XdsType::kCluster:
-      return ordered_and_unique(cluster_inputs(view));
+      return ordered_and_unique(grpc ? grpc_cluster_inputs(view) : cluster_inputs(view));
     case XdsType::kEndpoint:
       return ordered_and_unique(endpoint_inputs(view));
     case XdsType::kListener:
-      return ordered_and_unique(listener_inputs(view));
+      return ordered_and_unique(grpc ? grpc_listener_inputs(view) : listener_inputs(view));
     case XdsType::kRoute:
-      return ordered_and_unique(route_inputs(view));
+      return ordered_and_unique(grpc ? grpc_route_inputs(view) : route_inputs(view));
     case XdsType::kSecret:
       break;  // see encode_service_cert() and encode_root_cert()
   }
@@ -237,7 +238,9 @@ std::vector<InputPtr> endpoint_inputs_for(const model::MeshSnapshot& snapshot,
   if (upstream == list->end() || upstream->service != service) return {};
   auto entry = snapshot.services.find(service);
   if (!entry) return {};
-  return ordered_and_unique(endpoint_inputs(snapshot, {&*upstream, std::move(entry)}));
+  return ordered_and_unique(
+      endpoint_inputs(snapshot, {&*upstream, std::move(entry)},
+                      proxy_class.grpc ? LocalityWeights::kHosts : LocalityWeights::kNone));
 }
 
 std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
@@ -253,6 +256,8 @@ std::vector<ServiceName> services_read_by(const model::MeshSnapshot& snapshot,
   };
   add_served(served_ports(snapshot, proxy_class.own_ports));
   add_served(proxy_class.leaving);
+  if (proxy_class.dns)
+    for (const auto& service : snapshot.services) services.insert(service->name);
   return {services.begin(), services.end()};
 }
 

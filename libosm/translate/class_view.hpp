@@ -93,17 +93,26 @@ inline constexpr const char* kAuthorizationCluster = "envoy-authorization-cluste
 inline constexpr const char* kProbePath = "/healthz/osm";
 inline constexpr const char* kProbeHeader = "x-osm-envoy-healthcheck";
 
+// True if gRPC libraries may be clients and servers of the port: the Service names it "grpc-xds" or
+// "grpc-xds-...". Both sides of such a port's connections offer ALPN "h2", because gRPC knows no
+// other (ADR 0065).
+bool is_for_grpc_libraries(const MeshService& port);
+
+// Weights of localities: Envoy reads none, gRPC leaves out a locality without one.
+enum class LocalityWeights { kNone, kHosts };
+
 // Inputs in any order; names may repeat.
 std::vector<InputPtr> cluster_inputs(const ClassView& view);
 std::vector<InputPtr> endpoint_inputs(const ClassView& view);
 std::vector<InputPtr> endpoint_inputs(const model::MeshSnapshot& snapshot,
-                                      const ClassView::UpstreamService& upstream);
+                                      const ClassView::UpstreamService& upstream,
+                                      LocalityWeights weights);
 std::vector<InputPtr> listener_inputs(const ClassView& view);
 std::vector<InputPtr> route_inputs(const ClassView& view);
 
-// The host names of a service in virtual hosts, in their documented order, each without a port and
-// with every port. Short names (the service's own) resolve in its namespace only.
-std::vector<std::string> hostnames(const ServiceName& service, const std::vector<Port>& ports,
-                                   bool short_names);
+// Host names (model::host_names()) as domains of a virtual host: each without a port and with every
+// port.
+std::vector<std::string> domains_of(const std::vector<std::string>& host_names,
+                                    const std::vector<Port>& ports);
 
 }  // namespace osm::inline v1::translate

@@ -125,9 +125,11 @@ struct UpstreamClusterValues {
   Port target_port{};   // kDialledOnTarget only
   bool probed = false;  // HTTP and kAnyEndpoint only
   ConnectionSettings limits{};
+  PeerKind servers = PeerKind::kEnvoy;
 
   auto fields() const {
-    return std::tie(names, tls, service, http, identities, reach, target_port, probed, limits);
+    return std::tie(names, tls, service, http, identities, reach, target_port, probed, limits,
+                    servers);
   }
 
   Encoding encode(const std::string& name) const {
@@ -153,7 +155,7 @@ struct UpstreamClusterValues {
     if (probed) set_probes(out, service_fqdn(service));
     out.mutable_transport_socket()->set_name(name);
     *out.mutable_transport_socket()->mutable_typed_config() =
-        upstream_tls(names, tls, service_fqdn(service), identities);
+        upstream_tls(names, tls, service_fqdn(service), identities, servers);
     return {deterministic_bytes(pack_any(out)), std::move(references)};
   }
 };
@@ -339,7 +341,10 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
         entry->limits ? entry->limits->connections : ConnectionSettings()};
     auto& values = clusters.try_emplace(name, fresh).first->second;
     values.http |= is_http(port.protocol);
-    values.probed = values.http && reach == Reach::kAnyEndpoint && settings.active_health_checks;
+    if (is_for_grpc_libraries(port)) values.servers = PeerKind::kEnvoyOrGrpc;
+    // Only an Envoy answers these health checks.
+    values.probed = values.http && reach == Reach::kAnyEndpoint && settings.active_health_checks &&
+                    values.servers == PeerKind::kEnvoy;
     if (reach == Reach::kAnyEndpoint || port.port == port.target_port) return;
     values.reach = Reach::kDialledOnTarget;
     values.target_port = port.target_port;

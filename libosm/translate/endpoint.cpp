@@ -35,8 +35,9 @@ struct AssignmentValues {
   static constexpr std::string_view kKind = "cluster-load-assignment";
 
   std::vector<Zone> zones;  // at least one: a cluster without a locality never warms
+  LocalityWeights weights = LocalityWeights::kNone;
 
-  auto fields() const { return std::tie(zones); }
+  auto fields() const { return std::tie(zones, weights); }
 
   Encoding encode(const std::string& name) const {
     endpoint::ClusterLoadAssignment assignment;
@@ -44,6 +45,8 @@ struct AssignmentValues {
     for (const Zone& zone : zones) {
       auto& locality = *assignment.add_endpoints();
       locality.mutable_locality()->set_zone(zone.name);
+      if (weights == LocalityWeights::kHosts)
+        locality.mutable_load_balancing_weight()->set_value(weight_of(zone));
       for (const Host& host : zone.hosts) {
         auto& lb_endpoint = *locality.add_lb_endpoints();
         auto& address =
@@ -54,6 +57,13 @@ struct AssignmentValues {
       }
     }
     return {deterministic_bytes(pack_any(assignment)), {}};
+  }
+
+  // fit_weights() keeps the sum within 32 bits. A zone without hosts has none, and is left out.
+  static std::uint32_t weight_of(const Zone& zone) {
+    std::uint32_t sum = 0;
+    for (const Host& host : zone.hosts) sum += host.weight.value_or(1);
+    return sum;
   }
 };
 
@@ -116,19 +126,24 @@ AssignmentValues assignment(const model::ServiceEndpoints* known,
 }  // namespace
 
 std::vector<InputPtr> endpoint_inputs(const model::MeshSnapshot& snapshot,
-                                      const ClassView::UpstreamService& upstream) {
+                                      const ClassView::UpstreamService& upstream,
+                                      LocalityWeights weights) {
   const auto known = snapshot.endpoints.find(upstream.entry->name);
   std::vector<InputPtr> inputs;
-  for (const MeshService& port : upstream.entry->ports)
-    inputs.push_back(
-        make_input(port.cluster_name().str(), assignment(known.get(), upstream, port.target_port)));
+  for (const MeshService& port : upstream.entry->ports) {
+    AssignmentValues values = assignment(known.get(), upstream, port.target_port);
+    values.weights = weights;
+    inputs.push_back(make_input(port.cluster_name().str(), std::move(values)));
+  }
   return inputs;
 }
 
 std::vector<InputPtr> endpoint_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
+  const LocalityWeights weights =
+      view.proxy_class.grpc ? LocalityWeights::kHosts : LocalityWeights::kNone;
   for (const auto& upstream : view.upstreams)
-    for (InputPtr& input : endpoint_inputs(view.snapshot, upstream))
+    for (InputPtr& input : endpoint_inputs(view.snapshot, upstream, weights))
       inputs.push_back(std::move(input));
   return inputs;
 }

@@ -12,6 +12,7 @@
 #include "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.pb.h"
 #include "translate/access_log.hpp"
 #include "translate/class_view.hpp"
+#include "translate/dns.hpp"
 #include "translate/egress.hpp"
 #include "translate/global_limits.hpp"
 #include "translate/http_manager.hpp"
@@ -310,11 +311,12 @@ struct InboundChain {
   ConnectionLimits limits{};
   std::vector<HttpLimiter> limiters{};  // HTTP
   IdleTime idle{};                      // TCP
+  bool for_grpc = false;                // HTTP: gRPC libraries connect too, by another match
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
   auto fields() const {
     return std::tie(service, target_port, protocol, authorization, routes, paths, denied, limits,
-                    limiters, idle);
+                    limiters, idle, for_grpc);
   }
 };
 
@@ -380,6 +382,7 @@ struct InboundListenerValues {
       encoding.references.push_back({XdsType::kRoute, chain.routes});
       for (auto& needed : cluster_references(http))
         encoding.references.push_back(std::move(needed));
+      if (chain.for_grpc) add_grpc_chain(filter_chain, out);
       return;
     }
     const MeshService served{chain.service, "", {}, chain.target_port, chain.protocol};
@@ -390,14 +393,41 @@ struct InboundListenerValues {
                                             Direction::kInbound, logs, chain.idle);
     encoding.references.push_back({XdsType::kCluster, cluster});
   }
+
+  // The same chain for gRPC libraries: they offer ALPN "h2" only, and insist on it.
+  void add_grpc_chain(const listener::FilterChain& mesh, listener::Listener& out) const {
+    listener::FilterChain chain = mesh;
+    chain.set_name(mesh.name() + "_library");
+    auto& match = *chain.mutable_filter_chain_match();
+    match.clear_server_names();
+    match.clear_application_protocols();
+    match.add_application_protocols(kGrpcAlpn);
+    chain.mutable_transport_socket()->set_name(chain.name());
+    *chain.mutable_transport_socket()->mutable_typed_config() =
+        downstream_tls(names, tls, PeerKind::kEnvoyOrGrpc);
+    *out.add_filter_chains() = std::move(chain);
+  }
 };
+
+// gRPC libraries send no server name, so a port has one chain for them: that of the first Service
+// by name. An ingress chain for any server name is there first, since its callers offer "h2" too.
+void admit_grpc_libraries(InboundListenerValues& values, const std::set<Port>& ports) {
+  std::set<Port> taken;
+  for (const IngressChain& chain : values.ingress)
+    if (chain.tls && chain.server_names.empty()) taken.insert(chain.target_port);
+  for (InboundChain& chain : values.chains)
+    chain.for_grpc = is_http(chain.protocol) && ports.contains(chain.target_port) &&
+                     taken.insert(chain.target_port).second;
+}
 
 void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
   const std::vector<ServiceIdentity> denied = denied_callers(view);
   std::map<std::pair<ServiceName, Port>, InboundChain> chains;
+  std::set<Port> grpc_ports;
   for (const ServedPort& served : view.served) {
     const MeshService& own = served.port;
     if (own.target_port == Port{0}) continue;
+    if (is_for_grpc_libraries(own)) grpc_ports.insert(own.target_port);
     auto [at, added] = chains.try_emplace({own.name, own.target_port});
     if (!added) {  // another service port on the same target port
       // Streams need the chain of gRPC, where the authorizer waits for no body.
@@ -433,6 +463,7 @@ void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
   for (auto& [key, chain] : chains) values.chains.push_back(std::move(chain));
   std::sort(values.chains.begin(), values.chains.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  admit_grpc_libraries(values, grpc_ports);
   inputs.push_back(make_input(kInboundListener, std::move(values)));
 }
 
@@ -442,6 +473,7 @@ std::vector<InputPtr> listener_inputs(const ClassView& view) {
   std::vector<InputPtr> inputs;
   add_outbound(view, inputs);
   add_inbound(view, inputs);
+  add_dns(view, inputs);
   return inputs;
 }
 

@@ -8,6 +8,7 @@
 
 #include "envoy/config/route/v3/route.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
+#include "model/cluster_names.hpp"
 #include "translate/class_view.hpp"
 #include "translate/egress.hpp"
 #include "translate/http_manager.hpp"
@@ -79,12 +80,15 @@ struct Retries {
 
 struct OutboundHost {
   ServiceName service;
-  bool short_names = false;
+  bool short_name = false;                // also by the name alone
+  std::string cluster_domain;             // of the other names
   std::vector<Destination> destinations;  // ordered; empty: the service cannot be reached
   std::optional<Retries> retries{};
   IdleTime idle{};
 
-  auto fields() const { return std::tie(service, short_names, destinations, retries, idle); }
+  auto fields() const {
+    return std::tie(service, short_name, cluster_domain, destinations, retries, idle);
+  }
 };
 
 // The longest pause is Envoy's own: ten times the base interval.
@@ -130,7 +134,8 @@ struct OutboundRouteValues {
   // A host that is not the Service's gets 404, Envoy's answer without a virtual host.
   Encoding encode(const std::string& name) const {
     auto configuration = empty_configuration(name);
-    const auto names = hostnames(host.service, {port}, host.short_names);
+    const auto names =
+        domains_of(model::host_names(host.service, host.short_name, host.cluster_domain), {port});
     auto& out = *configuration.add_virtual_hosts();
     out.set_name("outbound_virtual-host|" + service_fqdn(host.service));
     out.mutable_domains()->Assign(names.begin(), names.end());
@@ -175,7 +180,7 @@ struct HeadlessRouteValues {
 };
 
 void add_headless(const ClassView& view, const model::ServiceEntry& entry, const MeshService& port,
-                  bool short_names, std::vector<InputPtr>& inputs) {
+                  bool short_name, std::vector<InputPtr>& inputs) {
   HeadlessRouteValues values{entry.name,
                              {},
                              {},
@@ -183,7 +188,9 @@ void add_headless(const ClassView& view, const model::ServiceEntry& entry, const
                              Retries::of(view.retry_of(entry.name)),
                              idle_time(view.limits_of(entry.name), port.protocol)};
   if (entry.split) {
-    values.names = hostnames(entry.name, {port.port}, short_names);
+    values.names = domains_of(
+        model::host_names(entry.name, short_name, view.snapshot.config.proxy.cluster_domain),
+        {port.port});
     values.split = destinations_of(view, entry, port);
   }
   for (const DialledPods& pods : dialled_pods(entry, port)) {
@@ -195,14 +202,17 @@ void add_headless(const ClassView& view, const model::ServiceEntry& entry, const
 void add_outbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
   for (const auto& [upstream, entry] : view.upstreams) {
     if (!upstream->dialled) continue;
-    const bool short_names = entry->name.ns == view.proxy_class.identity.ns;
+    const bool short_name = entry->name.ns == view.proxy_class.identity.ns;
     for (const MeshService& port : entry->ports) {
       if (!is_http(port.protocol)) continue;
       if (entry->headless) {
-        add_headless(view, *entry, port, short_names, inputs);
+        add_headless(view, *entry, port, short_name, inputs);
         continue;
       }
-      OutboundHost host{entry->name, short_names, destinations_of(view, *entry, port),
+      OutboundHost host{entry->name,
+                        short_name,
+                        view.snapshot.config.proxy.cluster_domain,
+                        destinations_of(view, *entry, port),
                         Retries::of(view.retry_of(entry->name)),
                         idle_time(view.limits_of(entry->name), port.protocol)};
       inputs.push_back(make_input(outbound_route_name(*entry, port),
@@ -286,9 +296,10 @@ struct InboundRouteValues {
 
   std::vector<InboundHost> hosts;  // ordered by service
   Authorization authorization;
-  bool any_host = false;  // a headless service: matches any host
+  bool any_host = false;       // a headless service: matches any host
+  std::string cluster_domain;  // of the hosts' names
 
-  auto fields() const { return std::tie(hosts, authorization, any_host); }
+  auto fields() const { return std::tie(hosts, authorization, any_host, cluster_domain); }
 
   Encoding encode(const std::string& name) const {
     const std::set<RouteKey> keys = routes_of(authorization);
@@ -306,7 +317,10 @@ struct InboundRouteValues {
       out.set_name("inbound_virtual-host|" + service_fqdn(host.service));
       if (any_host)
         out.add_domains("*");
-      else if (!claim_domains(taken, hostnames(host.service, host.ports, true), out))
+      else if (!claim_domains(
+                   taken,
+                   domains_of(model::host_names(host.service, true, cluster_domain), host.ports),
+                   out))
         continue;
       if (!keys.empty())
         for (const HttpRouteRateLimit& path : host.limits.paths)
@@ -361,9 +375,10 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
       InboundHost host{own.name, {}, own.local_cluster_name().str(), checks_paths};
       host.grpc = own.protocol == Protocol::kGrpc;
       set_limits(view, host);
-      inputs.push_back(make_input(
-          inbound_route_name(served),
-          InboundRouteValues{{std::move(host)}, http_authorization(view, own.target_port), true}));
+      inputs.push_back(
+          make_input(inbound_route_name(served),
+                     InboundRouteValues{
+                         {std::move(host)}, http_authorization(view, own.target_port), true, {}}));
       continue;
     }
     auto& hosts = by_target[own.target_port];
@@ -371,7 +386,8 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
     for (const ServiceName& apex : served.apexes) add_host(hosts, apex, own, checks_paths);
   }
   for (auto& [target, hosts] : by_target) {
-    InboundRouteValues values{{}, http_authorization(view, target), false};
+    InboundRouteValues values{
+        {}, http_authorization(view, target), false, view.snapshot.config.proxy.cluster_domain};
     for (auto& [service, host] : hosts) {
       set_limits(view, host);
       values.hosts.push_back(std::move(host));

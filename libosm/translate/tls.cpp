@@ -60,10 +60,14 @@ envoy::type::matcher::v3::StringMatcher& add_matcher(tls::CertificateValidationC
 
 google::protobuf::Any upstream_tls(const PeerNames& names, const TlsSettings& settings,
                                    const std::string& fqdn,
-                                   const std::vector<ServiceIdentity>& identities) {
+                                   const std::vector<ServiceIdentity>& identities,
+                                   PeerKind servers) {
   tls::UpstreamTlsContext context;
   context.set_sni(fqdn);
   context.mutable_common_tls_context()->add_alpn_protocols(kMeshAlpn);
+  // An Envoy negotiates none of them, and finds its chain by the first.
+  if (servers == PeerKind::kEnvoyOrGrpc)
+    context.mutable_common_tls_context()->add_alpn_protocols(kGrpcAlpn);
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
   for (const TrustDomain& domain : names.domains) {
     for (const ServiceIdentity& identity : identities) {
@@ -75,13 +79,16 @@ google::protobuf::Any upstream_tls(const PeerNames& names, const TlsSettings& se
   return pack_any(context);
 }
 
-google::protobuf::Any downstream_tls(const PeerNames& names, const TlsSettings& settings) {
+google::protobuf::Any downstream_tls(const PeerNames& names, const TlsSettings& settings,
+                                     PeerKind clients) {
   tls::DownstreamTlsContext context;
   context.mutable_require_client_certificate()->set_value(true);
   // Envoy would not look at the end of the client's certificate in a resumed session.
   context.set_disable_stateless_session_resumption(true);
   context.set_disable_stateful_session_resumption(true);
-  // Set no ALPN: if "osm" were negotiated, Envoy would treat every connection as HTTP/1.
+  // Set no other ALPN: if "osm" were negotiated, Envoy would treat every connection as HTTP/1.
+  if (clients == PeerKind::kEnvoyOrGrpc)
+    context.mutable_common_tls_context()->add_alpn_protocols(kGrpcAlpn);
   auto& validation = set_common(*context.mutable_common_tls_context(), settings);
   for (const TrustDomain& domain : names.domains) {
     add_matcher(validation).set_prefix(workload_spiffe_prefix(domain));
@@ -115,6 +122,47 @@ google::protobuf::Any ingress_tls(const TlsSettings& settings, Protocol protocol
     matcher.mutable_matcher()->set_exact(name);
   }
   if (principals->empty()) add_matcher(validation).set_exact(kNobodyAnywhere);
+  return pack_any(context);
+}
+
+namespace {
+
+// Result: the validation context; the caller adds the matchers of peers.
+tls::CertificateValidationContext& set_providers(tls::CommonTlsContext& context) {
+  context.mutable_tls_certificate_provider_instance()->set_instance_name(kCertificateProvider);
+  auto& validation = *context.mutable_validation_context();
+  validation.mutable_ca_certificate_provider_instance()->set_instance_name(kCertificateProvider);
+  return validation;
+}
+
+}  // namespace
+
+// gRPC reads names of peers from the older field only. It compares them with SANs of every type: no
+// two names mean different accounts with one text. No matcher would mean anybody.
+google::protobuf::Any grpc_upstream_tls(const PeerNames& names,
+                                        const std::vector<ServiceIdentity>& identities) {
+  tls::UpstreamTlsContext context;
+  auto& validation = set_providers(*context.mutable_common_tls_context());
+  std::vector<std::string> accepted;
+  for (const TrustDomain& domain : names.domains) {
+    for (const ServiceIdentity& identity : identities) {
+      accepted.push_back(spiffe_id(domain, identity).str());
+      if (names.osm_v1) accepted.push_back(osm_v1_name(domain, identity));
+    }
+  }
+  if (accepted.empty()) accepted.emplace_back(kNobodyAnywhere);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  for (const std::string& name : accepted)
+    validation.add_match_subject_alt_names()->set_exact(name);
+#pragma GCC diagnostic pop
+  return pack_any(context);
+}
+
+google::protobuf::Any grpc_downstream_tls() {
+  tls::DownstreamTlsContext context;
+  context.mutable_require_client_certificate()->set_value(true);
+  set_providers(*context.mutable_common_tls_context());
   return pack_any(context);
 }
 

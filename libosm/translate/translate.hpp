@@ -42,6 +42,10 @@ struct ProxyClass {
   std::vector<ServedPort> leaving = {};
   // The Telemetry in effect. Labels that select it are not known here.
   std::optional<TelemetryName> telemetry = {};
+  bool dns = false;  // its proxy answers for the names of Services
+  // True for a gRPC library, which is a proxy without Envoy: other forms of the same content (ADR
+  // 0065).
+  bool grpc = false;
 
   friend bool operator==(const ProxyClass&, const ProxyClass&) = default;
   friend std::strong_ordering operator<=>(const ProxyClass&, const ProxyClass&) = default;

@@ -81,6 +81,8 @@ TEST_SUITE("ads::AdsServer") {
       return proxies.size() == 1 && proxies[0].types[2].state == SyncState::kSynced;
     }));
     CHECK(world.metrics.value("osm_response_bytes_total", {{"type", "CDS"}}) > 0);
+    CHECK_FALSE(
+        world.metrics.observations("osm_push_stage_seconds", {{"stage", "deliver"}}).empty());
     CHECK(world.registry.connected().contains(kClientId));
   }
 
@@ -248,6 +250,7 @@ TEST_SUITE("ads::AdsServer") {
       AdsClient proxy(world.connect(world.client_certificate), method);
       CHECK(proxy.finish().error_code() == grpc::StatusCode::UNIMPLEMENTED);
     }
+    CHECK(world.metrics.value("osm_streams_refused_total", {{"code", "unknown-method"}}) == 2);
   }
 
   TEST_CASE("the newest stream of a proxy certificate supersedes the older one") {
@@ -260,7 +263,7 @@ TEST_SUITE("ads::AdsServer") {
     const grpc::Status status = older->finish();
     CHECK(status.error_code() == grpc::StatusCode::ABORTED);
     CHECK(status.error_message().find("superseded: ") == 0);
-    CHECK(world.metrics.value("osm_streams_superseded_total") == 1);
+    CHECK(world.metrics.value("osm_streams_ended_total", {{"code", "superseded"}}) == 1);
     CHECK(world.server->list_proxies().size() == 1);
     CHECK(world.registry.connected().contains(kClientId));
   }

@@ -16,12 +16,7 @@ struct DeltaProxy {
   std::shared_ptr<MemoryStream> stream = std::make_shared<MemoryStream>(XdsVariant::kDelta);
 
   DeltaProxy(HubRig& r, const ProxyId& uuid, const ServiceIdentity& account) : rig(r) {
-    ads::Peer peer{{uuid, {account.ns, account.name}},
-                   CommonName("proxy"),
-                   "ipv4:10.0.0.1:40000",
-                   rig.clock.wall_now(),
-                   rig.clock.wall_now() + std::chrono::hours(1)};
-    rig.hub.open(id, std::move(peer), stream);
+    rig.hub.open(id, rig.peer(uuid, account), stream);
     rig.executor.run_until_idle();
   }
   void say(const std::string& bytes) {

@@ -101,12 +101,38 @@ struct HubRig {
     publish();
   }
 
-  void publish() {
+  // `ago`: time since the changes were announced to the writer of the mesh.
+  void publish(std::chrono::nanoseconds ago = {}) {
     const auto snapshot = mesh.next();
-    hub.on_snapshot(snapshot, snapshot->changes);
+    hub.on_snapshot(snapshot, snapshot->changes, clock.steady_now() - ago);
     executor.run_until_idle();
   }
   double encoded() const { return metrics.sum("osm_resources_encoded_total"); }
+
+  // A verified proxy, whose certificate begins now.
+  ads::Peer peer(const ProxyId& id, const ServiceIdentity& account,
+                 const std::string& address = "10.0.0.1",
+                 std::chrono::seconds life = std::chrono::hours(24)) const {
+    return {{id, {account.ns, account.name}},
+            CommonName("proxy"),
+            "ipv4:" + address + ":40000",
+            clock.wall_now(),
+            clock.wall_now() + life,
+            {},
+            kDomain};
+  }
+};
+
+// Keeps the answer of a unary call.
+struct MemoryCall final : ads::UnaryCall {
+  void finish(ads::CloseCode finished, const std::string& said, const std::string& sent) override {
+    CHECK_FALSE(code);
+    code = finished;
+    text = said;
+    bytes = sent;
+  }
+  std::optional<ads::CloseCode> code;
+  std::string text, bytes;
 };
 
 // One proxy at the other end of a MemoryStream.
@@ -116,13 +142,8 @@ class RigProxy {
            const std::string& address = "10.0.0.1",
            std::chrono::seconds life = std::chrono::hours(24), const TrustDomain& domain = kDomain)
       : rig_(rig), id_(++rig.last_id), stream_(std::make_shared<MemoryStream>(XdsVariant::kSotw)) {
-    ads::Peer peer{{id, {account.ns, account.name}},
-                   CommonName("proxy"),
-                   "ipv4:" + address + ":40000",
-                   rig.clock.wall_now(),
-                   rig.clock.wall_now() + life,
-                   {},
-                   domain};
+    ads::Peer peer = rig.peer(id, account, address, life);
+    peer.trust_domain = domain;
     rig.hub.open(id_, std::move(peer), stream_);
     rig.executor.run_until_idle();
   }
@@ -147,11 +168,11 @@ class RigProxy {
   // Receives and acknowledges until nothing more comes, or refuses what `refuses` holds for, as if
   // nothing of it had been applied. Result: what came, oldest first.
   std::vector<ads::Response> settle() {
-    std::vector<ads::Response> received;
+    std::vector<ads::Response> all;
     while (stream_->writing) {
-      received.push_back(*stream_->writing);
+      all.push_back(*stream_->writing);
       finish_write();
-      const ads::Response& r = received.back();
+      const ads::Response& r = all.back();
       if (stream_->closed) continue;
       if (refuses && refuses(r)) {
         say(request_bytes(r.type, names_[r.type], accepted_[r.type], r.nonce, "not to my taste"));
@@ -160,7 +181,13 @@ class RigProxy {
         say(request_bytes(r.type, names_[r.type], r.version, r.nonce));
       }
     }
-    return received;
+    return all;
+  }
+  // Settles. Result: the number of responses of the type.
+  std::size_t received(XdsType type) {
+    std::size_t count = 0;
+    for (const ads::Response& response : settle()) count += response.type == type;
+    return count;
   }
   void hang_up() {
     rig_.hub.on_closed(id_);

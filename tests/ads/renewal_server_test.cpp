@@ -95,7 +95,7 @@ TEST_SUITE("ads::GrpcCall") {
     // The stream is the one it was: it was neither superseded nor counted as another proxy's.
     stream.ask(XdsType::kSecret, {"root-cert"});
     stream.take(XdsType::kSecret, {"root-cert"});
-    CHECK(world.metrics.sum("osm_streams_superseded_total") == 0);
+    CHECK(world.metrics.sum("osm_streams_ended_total") == 0);
   }
 
   TEST_CASE("a caller without a proxy certificate of this mesh is refused") {

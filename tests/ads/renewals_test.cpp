@@ -17,16 +17,6 @@ namespace {
 
 using Response = openservicemesh::certificate::v1::RenewCertificateResponse;
 
-struct MemoryCall final : ads::UnaryCall {
-  void finish(CloseCode finished, const std::string& said, const std::string& sent) override {
-    CHECK_FALSE(code);
-    code = finished;
-    text = said;
-    bytes = sent;
-  }
-  std::optional<CloseCode> code;
-  std::string text, bytes;
-};
 using Call = std::shared_ptr<MemoryCall>;
 
 std::string request(const std::string& pem) {
@@ -46,13 +36,6 @@ struct Rig : HubRig {
   };
   ads::Renewals renewals{hub, clock, log, renew};
 
-  ads::Peer peer(const ProxyId& id, const ServiceIdentity& account) {
-    return {{id, {account.ns, account.name}},
-            CommonName("proxy"),
-            "ipv4:10.0.0.1:40000",
-            clock.wall_now(),
-            clock.wall_now() + 24h};
-  }
   Call call(Result<ads::Peer> who, const std::string& bytes) {
     auto call = std::make_shared<MemoryCall>();
     renewals.answer(std::move(who), bytes, call);

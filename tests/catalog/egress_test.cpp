@@ -3,12 +3,10 @@
 
 #include <algorithm>
 
-#include "catalog/mesh_builder.hpp"
+#include "built_mesh.hpp"
 #include "catalog/resolve_policies.hpp"
 #include "mesh_values.hpp"
 #include "model/egress.hpp"
-#include "osm/testing/memory_endpoints_provider.hpp"
-#include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
@@ -41,14 +39,7 @@ Egress of_port(const std::string& source, int number, EgressProtocol protocol) {
   return out;
 }
 
-struct Shop {
-  osm::testing::MemoryMeshSpec spec;
-  osm::testing::MemoryEndpointsProvider vm{"vm"};
-  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription subscription =
-      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
-  std::shared_ptr<const model::MeshSnapshot> last;
-
+struct Shop : BuiltMesh {
   explicit Shop(bool permissive = false) {
     set_mode(permissive, false, true);
     spec.put_namespace(kNs);
@@ -68,11 +59,6 @@ struct Shop {
     config.proxy.egress = egress;
     config.proxy.egress_policy = obeyed;
     spec.set_mesh_config(config);
-  }
-  const model::MeshSnapshot& next() {
-    last = builder.build();
-    REQUIRE(last);
-    return *last;
   }
   const model::MeshSnapshot& put(const std::string& name, const Egress& egress) {
     spec.put(Policy({kinds::kEgress, kNs, name},
@@ -219,6 +205,30 @@ TEST_SUITE("catalog.egress") {
       shop.put("out", http_to("buyer", {{name, {}}}));
       CHECK(*shop.last->problems == before);
       CHECK(shop.grants("buyer").size() == 1);
+    }
+  }
+
+  TEST_CASE("names in the domain of the cluster's DNS are the mesh's, and so is cluster.local") {
+    const auto left_out = [](const char* name) {
+      Shop shop;
+      MeshConfig config;
+      config.proxy.cluster_domain = "k8s.corp.example";
+      shop.spec.set_mesh_config(config);
+      shop.put("out", http_to("buyer", {{name, {}}}));
+      return shop.grants("buyer").empty() || shop.grants("buyer")[0].hosts->empty();
+    };
+    for (const char* name :
+         {"store.shop", "store.shop.svc", "store.shop.svc.k8s.corp.example",
+          "pod-0.store.shop.svc.k8s.corp.example", "*.shop.svc.k8s.corp.example",
+          "*.svc.k8s.corp.example", "*.k8s.corp.example", "store.shop.svc.cluster.local"}) {
+      CAPTURE(name);
+      CHECK(left_out(name));
+    }
+    // Other servers of the company.
+    for (const char* name : {"*.corp.example", "store.corp.example", "k8s.corp.example",
+                             "gone.shop.svc.k8s.corp.example", "store.shop.svc.corp.example"}) {
+      CAPTURE(name);
+      CHECK_FALSE(left_out(name));
     }
   }
 

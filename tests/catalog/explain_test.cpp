@@ -225,6 +225,21 @@ TEST_SUITE("catalog::explain") {
             CallVerdict::kAllowed);
   }
 
+  TEST_CASE("a full host name ends with the domain of the cluster's DNS") {
+    Shop shop;
+    MeshConfig config;
+    config.proxy.cluster_domain = "example.internal";
+    shop.spec.set_mesh_config(config);
+    for (const char* host : {"api.shop.svc", "api.shop.svc.example.internal:80"})
+      CHECK(shop.call("shop/web", "shop/api", 80, "/read", "GET", host).verdict() ==
+            CallVerdict::kAllowed);
+    CHECK(shop.call("shop/web", "api.shop.svc.example.internal").verdict() ==
+          CallVerdict::kAllowed);
+    for (const char* host : {"api.shop.svc.cluster.local", "api.shop.svc.cluster",
+                             "api.shop.svc.example", "api.shop.svc.other.internal"})
+      CHECK(status(shop.call("shop/web", "shop/api", 80, "/read", "GET", host)) == 404);
+  }
+
   TEST_CASE("sources and destinations are found by their names") {
     Shop shop;
     for (const char* source : {"shop/web", "account:shop/web", "shop/web-1", "workload:shop/web-1"})

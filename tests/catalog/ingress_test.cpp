@@ -3,9 +3,8 @@
 
 #include <stdexcept>
 
-#include "catalog/mesh_builder.hpp"
+#include "built_mesh.hpp"
 #include "mesh_values.hpp"
-#include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/values/ingress_backend.hpp"
 
@@ -37,17 +36,7 @@ IngressBackend by_name(const Texts& principals) {
 }
 
 // A store on target port 8080, and a gateway outside of the mesh.
-struct Shop {
-  osm::testing::MemoryMeshSpec spec;
-  osm::testing::MemoryEndpointsProvider vm{"vm"};
-  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription changes = spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
-  Subscription endpoints =
-      vm.subscribe([this](const auto& services) { builder.endpoints_changed(services); });
-  Subscription workloads =
-      vm.subscribe_workloads([this](const auto& names) { builder.workloads_changed(names); });
-  std::shared_ptr<const model::MeshSnapshot> last;
-
+struct Shop : BuiltMesh {
   explicit Shop(bool permissive = false, bool obeyed = true) {
     MeshConfig config;
     config.proxy.permissive = permissive;
@@ -57,11 +46,6 @@ struct Shop {
     spec.put(service("store", "10.1.0.1"));
     spec.put(service("ledger", "10.1.0.2"));
     next();
-  }
-  const model::MeshSnapshot& next() {
-    last = builder.build();
-    REQUIRE(last);
-    return *last;
   }
   const model::MeshSnapshot& put(const std::string& name, const IngressBackend& policy) {
     PolicyReach reach{false, {}, {}};

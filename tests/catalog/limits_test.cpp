@@ -3,10 +3,8 @@
 
 #include <chrono>
 
-#include "catalog/mesh_builder.hpp"
+#include "built_mesh.hpp"
 #include "mesh_values.hpp"
-#include "osm/testing/memory_endpoints_provider.hpp"
-#include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
@@ -23,14 +21,7 @@ UpstreamLimits of_requests(std::uint32_t amount) {
 }
 
 // A store, and a Service that speaks TCP only.
-struct Shop {
-  osm::testing::MemoryMeshSpec spec;
-  osm::testing::MemoryEndpointsProvider vm{"vm"};
-  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription subscription =
-      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
-  std::shared_ptr<const model::MeshSnapshot> last;
-
+struct Shop : BuiltMesh {
   explicit Shop(bool permissive = false) {
     MeshConfig config;
     config.proxy.permissive = permissive;
@@ -39,11 +30,6 @@ struct Shop {
     spec.put(service("store", "10.1.0.1"));
     spec.put(service("ledger", "10.1.0.2", {service_port("raw", 99, 99, Protocol::kTcp)}));
     next();
-  }
-  const model::MeshSnapshot& next() {
-    last = builder.build();
-    REQUIRE(last);
-    return *last;
   }
   const model::MeshSnapshot& put(const std::string& name, const std::string& service,
                                  UpstreamLimits limits) {

@@ -9,6 +9,7 @@
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/service_provider.hpp"
 #include "random_policies.hpp"
 
 using namespace osm;
@@ -181,7 +182,7 @@ class RandomChanges {
  private:
   void rare() {
     MeshConfig config = mesh_.spec.get_mesh_config();
-    switch (pick(8)) {
+    switch (pick(9)) {
       case 0:
         config.proxy.permissive = !config.proxy.permissive;
         if (pick(2)) config.log_level = pick(2) ? LogLevel::kInfo : LogLevel::kError;
@@ -204,6 +205,14 @@ class RandomChanges {
         return mesh_.cloud.set_synced(true);
       case 5:
         return mesh_.cloud.set_healthy(pick(2) == 0);
+      case 7: {
+        ServiceProvider order{.service = {kNs, name("s")}, .providers = {}};
+        order.providers.push_back({pick(2) ? "vm" : "cloud", std::nullopt});
+        if (pick(2)) order.providers.back().weight = pick(3);
+        order.excludes_others = pick(3) == 0;
+        const ObjectKey key{kinds::kServiceProvider, kNs, name("o")};
+        return pick(3) ? mesh_.spec.put(Policy(key, {}, std::move(order))) : mesh_.spec.remove(key);
+      }
       case 6: {
         Denylist list;
         if (pick(2)) list.accounts.push_back(identity(name("a")));
@@ -470,6 +479,44 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(denied.services.find(service_name("store"))->idle);
     CHECK(denied.upstreams_of(identity("buyer"))->size() == 1);
     CHECK(denied.endpoints.find(service_name("store"))->endpoints.empty());
+  }
+
+  TEST_CASE("a ServiceProvider orders its Service's endpoints, and says what it cannot do") {
+    Shop shop;
+    const ObjectKey key{kinds::kServiceProvider, kNs, "order"};
+    const auto put = [&](std::string name, const char* service, const char* provider) {
+      shop.spec.put(Policy({kinds::kServiceProvider, kNs, std::move(name)}, {},
+                           ServiceProvider{.service = service_name(service),
+                                           .providers = {{provider, 5}},
+                                           .excludes_others = true}));
+    };
+    const auto& weighted = shop.after([&] { put("order", "store", "vm"); });
+    CHECK(weighted.changes.endpoints == std::set{service_name("store")});
+    CHECK(weighted.endpoints.find(service_name("store"))->endpoints.front().weight == 5u);
+    CHECK(weighted.problems->empty());
+    CHECK(shop.fresh_builder().build()->hash == weighted.hash);
+
+    const auto& unknown = shop.after([&] { put("order", "store", "consul"); });
+    CHECK(unknown.endpoints.find(service_name("store")) == nullptr);
+    REQUIRE(unknown.problems->size() == 1);
+    CHECK(unknown.problems->front().object == key);
+    CHECK(unknown.problems->front().field == "spec.providers[0].name");
+    CHECK(unknown.problems->front().cause ==
+          "this controller has no endpoints provider consul; it has vm, cloud");
+
+    const auto& both = shop.after([&] {
+      put("order", "store", "vm");
+      put("second", "store", "vm");
+      put("third", "gone", "vm");
+    });
+    REQUIRE(both.problems->size() == 2);
+    CHECK(both.problems->at(0).code == ErrorCode::kDuplicateObject);
+    CHECK(both.problems->at(1).code == ErrorCode::kDanglingReference);
+    CHECK(shop.after([&] { shop.spec.put(service("gone", "10.1.0.9")); }).problems->size() == 1);
+    CHECK(shop.after([&] {
+                shop.spec.remove({kinds::kServiceProvider, kNs, "second"});
+              })
+              .problems->empty());
   }
 
   TEST_CASE("an apex without workloads is reported, unless the mesh is permissive") {

@@ -128,6 +128,29 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(endpoints->endpoints.front().address == "10.0.0.5");
   }
 
+  TEST_CASE("the first change of a burst has the time of the snapshot") {
+    Manual mesh;
+    mesh.start();
+    mesh.executor.run_for(1s);
+    mesh.move_store(1);
+    mesh.executor.run_until_idle();
+    const auto since = [&] { return mesh.loop->announced_at(); };
+    const auto waited = [&] {
+      return mesh.metrics.observations("osm_push_stage_seconds", {{"stage", "debounce"}}).back();
+    };
+    CHECK(since() == mesh.clock.steady_now());
+    CHECK(waited() == 0);
+    const SteadyTime first = mesh.clock.steady_now();
+    for (int i = 2; i < 6; ++i) {
+      mesh.move_store(i);
+      mesh.executor.run_for(5ms);
+    }
+    mesh.executor.run_for(20ms);
+    REQUIRE(mesh.generation() == 3);
+    CHECK(since() == first);
+    CHECK(waited() == doctest::Approx(0.035).epsilon(0.2));
+  }
+
   TEST_CASE("changes without a pause are published every 100 ms") {
     Manual mesh;
     mesh.start();

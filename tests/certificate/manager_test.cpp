@@ -399,6 +399,20 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.valid(*f.only()));
   }
 
+  TEST_CASE("a metric counts certificates that are due, and is 0 when all are issued") {
+    ManagerFixture f;
+    const auto waiting = [&] {
+      return f.metrics.value("osm_queue_length", {{"queue", "certificates"}});
+    };
+    double most = 0;
+    f.ca.while_issuing = [&] { most = std::max(most, waiting()); };
+    for (const char* name : {"a", "b", "c"})
+      REQUIRE(f.manager->keep_certificate(workload(name), [] { return hours(48); }).ok());
+    f.executor.run_until_idle();
+    CHECK(most == 3);
+    CHECK(waiting() == 0);
+  }
+
   TEST_CASE("a first certificate does not wait until all renewals are done") {
     ManagerFixture f;
     for (int i = 0; i < 20; ++i) f.issue("w" + std::to_string(i));

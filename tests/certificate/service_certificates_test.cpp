@@ -12,6 +12,7 @@
 
 #include "certificate/manager_fixture.hpp"
 #include "model/names.hpp"
+#include "osm/certificate/kept_certificate.hpp"
 
 namespace osm::certificate {
 namespace {
@@ -61,6 +62,15 @@ struct Fixture : testing::ManagerFixture {
 }  // namespace
 
 TEST_SUITE("certificate::ServiceCertificates") {
+  TEST_CASE("no account has the controller's DNS name") {
+    const auto controller = controller_subject(TrustDomain("svc"), "osm-system");
+    CHECK(controller.dns_names == std::vector<std::string>{"osm-controller.osm-system.svc"});
+    const ServiceIdentity same{"osm-system", "osm-controller"};
+    CHECK(service_subject(TrustDomain("svc"), same).dns_names.empty());
+    CHECK(service_subject(kDomain, same).dns_names ==
+          std::vector<std::string>{"osm-controller.osm-system.cluster.local"});
+  }
+
   TEST_CASE("asking starts the issuance without waiting, and tells when it is there") {
     Fixture f;
     CHECK(f.source->certificate_for(kBuyer) == nullptr);

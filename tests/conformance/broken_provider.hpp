@@ -1,7 +1,9 @@
 // A provider that does everything right but for one defect, with its platform.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <set>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory_platform.hpp"
 #include "osm/notifier.hpp"
 #include "osm/testing/provider_conformance.hpp"
 
@@ -49,11 +52,22 @@ enum class Defect {
   kEndsWithoutWaiting,
   kNeverUnsubscribes,
   kRenames,
+  kListsHalfTheWorkloads,
+  kListsInReverse,
+  kFindsOther,
+  kAccountByAddress,
+  kKeepsServices,
+  kDropsCopies,
+  kChangesKind,
+  kWorkloadsSilently,
+  kForgetsWorkloads,
+  kThrowsForWorkloads,
+  kEndsWorkloadsWithoutWaiting,
 };
 
 using Content = std::map<ServiceName, std::vector<Endpoint>>;
 
-class BrokenProvider final : public EndpointsProvider {
+class BrokenProvider final : public EndpointsProvider, public WorkloadProvider {
  public:
   BrokenProvider(Defect defect, const Clock& clock) : defect_(defect), clock_(clock) {}
 
@@ -92,6 +106,35 @@ class BrokenProvider final : public EndpointsProvider {
     if (defect_ == Defect::kSilent || defect_ == Defect::kAnnouncesFirst) return;
     if (defect_ == Defect::kSyncsSilently && !synced()) return;
     announce({service});
+  }
+  void change_workload(const WorkloadName& name, const Workload* workload) {
+    {
+      std::lock_guard lock(mutex_);
+      if (workload) {
+        const auto former = workloads_.find(name);
+        Workload kept = *workload;
+        if (defect_ == Defect::kAccountByAddress)
+          kept.account = accounts_.try_emplace(kept.address, kept.account).first->second;
+        if (former != workloads_.end() && defect_ == Defect::kKeepsServices)
+          kept.services = former->second.services;
+        if (former != workloads_.end() && defect_ == Defect::kChangesKind)
+          kept.kind = WorkloadKind::kPod;
+        workloads_[name] = kept;
+      } else {
+        workloads_.erase(name);
+      }
+    }
+    if (defect_ != Defect::kWorkloadsSilently) announce_workloads({name});
+  }
+  void read_workloads(const std::map<WorkloadName, Workload>& content) {
+    std::vector<WorkloadName> gone;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [name, workload] : workloads_)
+        if (!content.contains(name)) gone.push_back(name);
+    }
+    for (const WorkloadName& name : gone) change_workload(name, nullptr);
+    for (const auto& [name, workload] : content) change_workload(name, &workload);
   }
   void set_synced() {
     {
@@ -148,7 +191,58 @@ class BrokenProvider final : public EndpointsProvider {
     }));
   }
 
+  std::vector<Workload> list_workloads() const override {
+    std::vector<Workload> out;
+    for (const Workload& workload : known_workloads()) {
+      out.push_back(workload);
+      if (defect_ == Defect::kFindsOther) out.back().labels["only"] = "listed";
+    }
+    if (defect_ == Defect::kListsInReverse) std::reverse(out.begin(), out.end());
+    if (defect_ == Defect::kListsHalfTheWorkloads && out.size() > 10) out.resize(out.size() / 2);
+    return out;
+  }
+  std::optional<Workload> find_workload(const WorkloadName& name) const override {
+    for (const Workload& workload : known_workloads())
+      if (workload.name == name) return workload;
+    return std::nullopt;
+  }
+  std::vector<Problem> list_problems() const override { return {}; }
+  Subscription subscribe_workloads(
+      std::function<void(const std::vector<WorkloadName>&)> on_change) override {
+    if (defect_ != Defect::kEndsWorkloadsWithoutWaiting)
+      return workloads_changed_.subscribe(std::move(on_change));
+    std::lock_guard lock(careless_mutex_);
+    careless_workloads_[++careless_id_] = std::move(on_change);
+    return Subscription(std::shared_ptr<void>(this, [this, id = careless_id_](void*) {
+      std::lock_guard ending(careless_mutex_);
+      careless_workloads_.erase(id);
+    }));
+  }
+
  private:
+  std::vector<Workload> known_workloads() const {
+    const bool away = !healthy();
+    if (away && defect_ == Defect::kThrowsForWorkloads)
+      throw std::runtime_error("no answer about workloads");
+    std::vector<Workload> out;
+    if (away && defect_ == Defect::kForgetsWorkloads) return out;
+    std::set<ProxyId> taken;
+    std::lock_guard lock(mutex_);
+    for (const auto& [name, workload] : workloads_)
+      if (taken.insert(workload.proxy_id).second || defect_ != Defect::kDropsCopies)
+        out.push_back(workload);
+    return out;
+  }
+  void announce_workloads(const std::vector<WorkloadName>& changed) {
+    workloads_changed_.notify(changed);
+    std::map<int, std::function<void(const std::vector<WorkloadName>&)>> careless;
+    {
+      std::lock_guard lock(careless_mutex_);
+      careless = careless_workloads_;
+    }
+    for (const auto& [id, callback] : careless) callback(changed);
+  }
+
   Content& here() const {
     static Content everywhere;  // of every instance in the process
     return defect_ == Defect::kSharesState ? everywhere : content_;
@@ -198,7 +292,12 @@ class BrokenProvider final : public EndpointsProvider {
       std::lock_guard lock(mutex_);
       changed_.notify(changed);
     } else if (defect_ == Defect::kOverlaps) {
-      std::thread other([&] { changed_.notify(changed); });
+      std::latch both(2);
+      std::thread other([&] {
+        both.arrive_and_wait();
+        changed_.notify(changed);
+      });
+      both.arrive_and_wait();
       changed_.notify(changed);
       other.join();
     } else {
@@ -227,8 +326,13 @@ class BrokenProvider final : public EndpointsProvider {
   mutable std::map<std::string, ServiceIdentity> identities_;
   std::vector<std::pair<ServiceName, Content>> queue_;
 
+  std::map<WorkloadName, Workload> workloads_;
+  std::map<std::string, ServiceAccount> accounts_;
+
   Notifier<const std::vector<ServiceName>&> changed_;
+  Notifier<const std::vector<WorkloadName>&> workloads_changed_;
   std::mutex careless_mutex_;
+  std::map<int, std::function<void(const std::vector<WorkloadName>&)>> careless_workloads_;
   int careless_id_ = 0;
   std::map<int, std::function<void(const std::vector<ServiceName>&)>> careless_;
 };
@@ -236,6 +340,12 @@ class BrokenProvider final : public EndpointsProvider {
 class BrokenPlatform final : public ProviderPlatform {
  public:
   explicit BrokenPlatform(Defect defect) : defect_(defect) {}
+
+  PlatformTraits traits() const override {
+    PlatformTraits traits;
+    traits.workloads = true;
+    return traits;
+  }
 
   std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
     auto provider = std::make_unique<BrokenProvider>(defect_, runtime.clock);
@@ -260,6 +370,16 @@ class BrokenPlatform final : public ProviderPlatform {
     content_.erase(service);
     if (provider_ && reachable_) provider_->change(service, nullptr);
   }
+  void set_workload(const Workload& workload) override {
+    workloads_[workload.name] = workload;
+    if (provider_ && reachable_) provider_->change_workload(workload.name, &workload);
+    set_endpoints(kServiceOfWorkloads, endpoints_behind(kServiceOfWorkloads, workloads_));
+  }
+  void remove_workload(const WorkloadName& name) override {
+    workloads_.erase(name);
+    if (provider_ && reachable_) provider_->change_workload(name, nullptr);
+    set_endpoints(kServiceOfWorkloads, endpoints_behind(kServiceOfWorkloads, workloads_));
+  }
   void set_reachable(bool reachable) override {
     reachable_ = reachable;
     if (!provider_) return;
@@ -279,11 +399,13 @@ class BrokenPlatform final : public ProviderPlatform {
  private:
   void look() {
     provider_->read_all(content_);
+    provider_->read_workloads(workloads_);
     provider_->set_synced();
   }
 
   const Defect defect_;
   Content content_;
+  PlatformWorkloads workloads_;
   bool reachable_ = true;
   int pumped_ = 0;
   BrokenProvider* provider_ = nullptr;

@@ -1,6 +1,7 @@
 // The memory provider's platform, as the suite wants it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,9 +15,37 @@ namespace osm::inline v1::testing {
 // The content of a platform, visible to its provider now or not.
 using PlatformContent = std::map<ServiceName, std::vector<Endpoint>>;
 
+// The workloads of a platform, and the endpoints that the suite wants for them.
+using PlatformWorkloads = std::map<WorkloadName, Workload>;
+
+inline std::vector<Endpoint> endpoints_behind(const ServiceName& service,
+                                              const PlatformWorkloads& workloads) {
+  std::vector<Endpoint> out;
+  for (const auto& [name, workload] : workloads) {
+    if (std::find(workload.services.begin(), workload.services.end(), service) ==
+        workload.services.end())
+      continue;
+    Endpoint endpoint;
+    endpoint.address = workload.address;
+    endpoint.port = Port(8080);
+    endpoint.service_port = "http";
+    endpoint.identity = identity_of(workload.account);
+    out.push_back(std::move(endpoint));
+  }
+  return out;
+}
+
+// The only service that the suite puts workloads behind.
+inline const ServiceName kServiceOfWorkloads{"shop", "books"};
+
 // The memory provider: its setters are its platform.
 class MemoryPlatform : public ProviderPlatform {
  public:
+  PlatformTraits traits() const override {
+    PlatformTraits traits;
+    traits.workloads = true;
+    return traits;
+  }
   std::unique_ptr<EndpointsProvider> start(const Runtime&) override {
     auto memory = std::make_unique<MemoryEndpointsProvider>();
     memory_ = memory.get();
@@ -35,10 +64,23 @@ class MemoryPlatform : public ProviderPlatform {
     if (!memory_ || !reachable_) return;
     memory_->remove_endpoints(service);
   }
+  void set_workload(const Workload& workload) override {
+    workloads_[workload.name] = workload;
+    if (memory_ && reachable_) memory_->put_workload(workload);
+    set_endpoints(kServiceOfWorkloads, endpoints_behind(kServiceOfWorkloads, workloads_));
+  }
+  void remove_workload(const WorkloadName& name) override {
+    workloads_.erase(name);
+    if (memory_ && reachable_) memory_->remove_workload(name);
+    set_endpoints(kServiceOfWorkloads, endpoints_behind(kServiceOfWorkloads, workloads_));
+  }
   void set_reachable(bool reachable) override {
     reachable_ = reachable;
     if (!memory_) return;
     if (reachable) {
+      for (const Workload& known : memory_->list_workloads())
+        if (!workloads_.contains(known.name)) memory_->remove_workload(known.name);
+      for (const auto& [name, workload] : workloads_) memory_->put_workload(workload);
       for (const auto& [service, endpoints] : seen_)
         if (!content_.contains(service)) memory_->remove_endpoints(service);
       for (const auto& [service, endpoints] : content_) memory_->set_endpoints(service, endpoints);
@@ -51,6 +93,7 @@ class MemoryPlatform : public ProviderPlatform {
 
  private:
   PlatformContent content_;
+  PlatformWorkloads workloads_;
   PlatformContent seen_;  // when the platform went away
   bool reachable_ = true;
   MemoryEndpointsProvider* memory_ = nullptr;

@@ -21,7 +21,7 @@ namespace osm::inline v1::testing {
 namespace vm_platform {
 
 // JSON, which is YAML too: strange names need its escapes.
-inline std::string quoted(const std::string& text) {
+inline std::string in_quotes(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
@@ -46,11 +46,11 @@ inline std::string machine_yaml(const ServiceName& service, const Endpoint& endp
   const std::size_t hash = std::hash<ServiceName>{}(service);
   return "{\"apiVersion\": \"workload.openservicemesh.io/v1alpha1\", \"kind\": \"VirtualMachine\", "
          "\"metadata\": {\"name\": " +
-         quoted(machine_name(endpoint, hash)) + ", \"namespace\": " + quoted(endpoint.identity.ns) +
-         ", \"labels\": {\"of\": \"s" + std::to_string(hash) +
-         "\"}}, \"spec\": {\"address\": " + quoted(endpoint.address) +
-         ", \"serviceAccount\": " + quoted(endpoint.identity.name) +
-         ", \"ports\": [{\"name\": " + quoted("p-" + endpoint.service_port) +
+         in_quotes(machine_name(endpoint, hash)) +
+         ", \"namespace\": " + in_quotes(endpoint.identity.ns) + ", \"labels\": {\"of\": \"s" +
+         std::to_string(hash) + "\"}}, \"spec\": {\"address\": " + in_quotes(endpoint.address) +
+         ", \"serviceAccount\": " + in_quotes(endpoint.identity.name) +
+         ", \"ports\": [{\"name\": " + in_quotes("p-" + endpoint.service_port) +
          ", \"port\": " + std::to_string(number(endpoint.port)) + "}]}}\n---\n";
 }
 
@@ -60,11 +60,11 @@ inline std::string service_yaml(const ServiceName& service,
   for (const Endpoint& endpoint : endpoints) names.insert(endpoint.service_port);
   std::string ports;
   for (const std::string& name : names)
-    ports += (ports.empty() ? "" : ", ") + std::string("{\"name\": ") + quoted(name) +
+    ports += (ports.empty() ? "" : ", ") + std::string("{\"name\": ") + in_quotes(name) +
              ", \"port\": " + std::to_string(80 + ports.size()) +
-             ", \"targetPort\": " + quoted("p-" + name) + '}';
+             ", \"targetPort\": " + in_quotes("p-" + name) + '}';
   return "{\"apiVersion\": \"v1\", \"kind\": \"Service\", \"metadata\": {\"name\": " +
-         quoted(service.name) + ", \"namespace\": " + quoted(service.ns) +
+         in_quotes(service.name) + ", \"namespace\": " + in_quotes(service.ns) +
          "}, \"spec\": {\"clusterIP\": \"None\", \"selector\": {\"of\": \"s" +
          std::to_string(std::hash<ServiceName>{}(service)) + "\"}, \"ports\": [" + ports +
          "]}}\n---\n";
@@ -76,12 +76,27 @@ inline std::string yaml_of(const ServiceName& service, const std::vector<Endpoin
   return yaml;
 }
 
+// A machine of that name and UUID, behind its service.
+inline std::string workload_yaml(const Workload& workload) {
+  std::string of = "none";
+  if (!workload.services.empty())
+    of = 's' + std::to_string(std::hash<ServiceName>{}(workload.services.front()));
+  return "{\"apiVersion\": \"workload.openservicemesh.io/v1alpha1\", \"kind\": \"VirtualMachine\", "
+         "\"metadata\": {\"name\": " +
+         in_quotes(workload.name.name) + ", \"namespace\": " + in_quotes(workload.name.ns) +
+         ", \"labels\": {\"of\": " + vm_platform::in_quotes(of) +
+         "}}, \"spec\": {\"address\": " + in_quotes(workload.address) +
+         ", \"serviceAccount\": " + in_quotes(workload.account.name) +
+         ", \"proxyUUID\": " + in_quotes(workload.proxy_id.str()) +
+         ", \"ports\": [{\"name\": \"p-http\", \"port\": 8080}]}}\n---\n";
+}
+
 inline constexpr const char* kShopYaml =
     "{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"shop\", "
     "\"labels\": {\"openservicemesh.io/monitored-by\": \"osm\"}}}\n";
 
 // The provider together with the MeshSpec it reads Services from.
-class VmWithSpec final : public EndpointsProvider {
+class VmWithSpec final : public EndpointsProvider, public WorkloadProvider {
  public:
   VmWithSpec(ObjectStore& store, LogSink& log, MetricsSink& metrics)
       : spec_(spec::make_mesh_spec({.store = store, .log = log, .metrics = metrics})),
@@ -97,6 +112,15 @@ class VmWithSpec final : public EndpointsProvider {
   Subscription subscribe(std::function<void(const std::vector<ServiceName>&)> on_change) override {
     return vm_->subscribe(std::move(on_change));
   }
+  std::vector<Workload> list_workloads() const override { return vm_->list_workloads(); }
+  std::optional<Workload> find_workload(const WorkloadName& name) const override {
+    return vm_->find_workload(name);
+  }
+  std::vector<Problem> list_problems() const override { return vm_->list_problems(); }
+  Subscription subscribe_workloads(
+      std::function<void(const std::vector<WorkloadName>&)> on_change) override {
+    return vm_->subscribe_workloads(std::move(on_change));
+  }
 
  private:
   std::unique_ptr<MeshSpec> spec_;
@@ -107,7 +131,11 @@ inline PlatformTraits vm_traits() { return {.zones = false, .weights = false, .h
 
 class VmPlatform final : public ProviderPlatform {
  public:
-  PlatformTraits traits() const override { return vm_traits(); }
+  PlatformTraits traits() const override {
+    PlatformTraits traits = vm_traits();
+    traits.workloads = true;
+    return traits;
+  }
 
   std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
     started_ = true;
@@ -123,6 +151,17 @@ class VmPlatform final : public ProviderPlatform {
   void remove_service(const ServiceName& service) override {
     content_.erase(service);
     if (started_ && reachable_) hide(service, {});
+  }
+  void set_workload(const Workload& workload) override {
+    content_.try_emplace(kServiceOfWorkloads);
+    workloads_[workload.name] = workload;
+    if (!started_ || !reachable_) return;
+    show(kServiceOfWorkloads);
+    show(workload);
+  }
+  void remove_workload(const WorkloadName& name) override {
+    workloads_.erase(name);
+    if (started_ && reachable_) hide_workloads();
   }
   void set_reachable(bool reachable) override {
     reachable_ = reachable;
@@ -143,6 +182,20 @@ class VmPlatform final : public ProviderPlatform {
       if (!content_.contains(service)) gone.push_back(service);
     for (const ServiceName& service : gone) hide(service, {});
     for (const auto& [service, endpoints] : content_) show(service);
+    hide_workloads();
+    for (const auto& [name, workload] : workloads_) show(workload);
+  }
+  void show(const Workload& workload) {
+    REQUIRE(store_.put_yaml(workload_yaml(workload)).ok());
+    shown_workloads_.insert(workload.name);
+  }
+  // Machines that the platform does not have any more.
+  void hide_workloads() {
+    std::erase_if(shown_workloads_, [&](const WorkloadName& name) {
+      if (workloads_.contains(name)) return false;
+      store_.remove({kinds::kVirtualMachine, name.ns, name.name});
+      return true;
+    });
   }
   void show(const ServiceName& service) {
     const auto& endpoints = content_.at(service);
@@ -163,6 +216,8 @@ class VmPlatform final : public ProviderPlatform {
   MemoryObjectStore store_;
   PlatformContent content_;
   std::map<ServiceName, std::set<ObjectKey>> shown_;
+  PlatformWorkloads workloads_;
+  std::set<WorkloadName> shown_workloads_;
   bool started_ = false;
   bool reachable_ = true;
 };

@@ -22,10 +22,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 GCC, CLANG = "g++", "clang++-16"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
-LIBRARIES = ["osm", "osm_net", "osm_vm", "osm_kubernetes", "osm_cert_manager", "osm_etcd",
-             "osm_vault", "osm_admin", "osm_testing"]
-MODULES = ["osm", "osm-net", "osm-vm", "osm-kubernetes", "osm-cert-manager", "osm-etcd",
-           "osm-vault", "osm-admin", "osm-testing"]
+LIBRARIES = ["osm", "osm_net", "osm_vm", "osm_dns", "osm_azure", "osm_kubernetes", "osm_cert_manager", "osm_etcd",
+             "osm_vault", "osm_remote", "osm_admin", "osm_testing"]
+MODULES = ["osm", "osm-net", "osm-vm", "osm-dns", "osm-azure", "osm-kubernetes", "osm-cert-manager", "osm-etcd",
+           "osm-vault", "osm-remote", "osm-admin", "osm-testing"]
 
 
 class Failed(Exception):
@@ -155,8 +155,8 @@ def exports(place):
         symbols = place.run("nm", "-C", "--defined-only", archive).splitlines()
         of_no_version = [s for s in symbols if re.search(r"\bosm::(?!v1\b)", s)]
         require(not of_no_version, f"{archive.name}: not in osm::v1: {of_no_version[:5]}")
-        # The second is our own proto's package.
-        ours = r"\b(osm::v1::|openservicemesh::certificate::v1::|boost(::|_asio_))"
+        # The second is of our own protos.
+        ours = r"\b(osm::v1::|openservicemesh::(certificate|provider)::v1::|boost(::|_asio_))"
         strong = [s for s in symbols
                   if re.match(r"[0-9a-f]+ [TDBR] ", s) and not re.search(ours, s)]
         require(not strong, f"{archive.name} defines names of nobody's namespace: {strong[:5]}")
@@ -271,6 +271,52 @@ def find_package(place):
             run_program(place, work / name)
             require(links_libosm(place, work / name) == (shared == "ON"), f"{name}: wrong flavour")
             say(f"find_package: {compiler} {'shared' if shared == 'ON' else 'static'} {name}")
+
+
+# Boost
+
+def boost(place):
+    """A program needs no Boost, unless it shares an io_context: then it needs libosm's version."""
+    work = place.fresh("boost")
+    unit = work / "loop.cpp"
+    unit.write_text("#include <osm/runtime/asio_executor.hpp>\n"
+                    "osm::net::AsioExecutor made(boost::asio::io_context& c) {\n"
+                    "  return osm::net::AsioExecutor(c);\n}\n"
+                    "int main(int count, char**) { return count > 9 && (&made)(*(boost::asio::io_context*)nullptr)"
+                    ".running_in_this_thread(); }\n")
+    other = work / "other"
+    (other / "boost").mkdir(parents=True)
+    (other / "boost/version.hpp").write_text("#define BOOST_VERSION 107400\n")
+    for prefix in (place.static, place.both):
+        static = ["--static"] if prefix == place.static else []
+        flags = pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-net")
+        place.run(GCC, "-std=c++20", unit, "-o", work / "loop", *flags)
+        place.run(work / "loop", LD_LIBRARY_PATH=str(prefix / "lib"))
+        said = place.run(GCC, "-std=c++20", "-I", other, unit, "-o", work / "loop", *flags, fails=True)
+        require("BuiltWithBoost<107400>::check()" in said, f"another Boost is refused otherwise:\n{said}")
+    say("boost: an io_context of the same version links, of another one does not")
+    unit.write_text("".join(f"#include <{p.relative_to(place.both / 'include')}>\n" for p in
+                            sorted((place.both / "include/osm").rglob("*.hpp"))))
+    depends = place.run(GCC, "-std=c++20", "-M", *include_flags(place.both), unit)
+    seen = set(re.findall(r"/include/boost/(\S+)", depends))
+    require(seen == {"version.hpp"}, f"public headers include Boost: {sorted(seen)[:5]}")
+    say("boost: no public header includes it, but for its version")
+    project = work / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(without LANGUAGES CXX)\n"
+        "set(Boost_VERSION_STRING ${OTHER_BOOST})\n"
+        "find_package(osm 0.1 CONFIG REQUIRED COMPONENTS net vm admin)\n")
+    absent = "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON"
+    for prefix, flavour in ((place.static, "OFF"), (place.both, "ON")):
+        configure(place, project, place.fresh("boost-configured"), GCC, prefix, absent,
+                  f"-DBUILD_SHARED_LIBS={flavour}")
+    configure(place, project, place.fresh("boost-configured"), GCC, place.both, "-DOTHER_BOOST=1.74.0",
+              "-DBUILD_SHARED_LIBS=ON")
+    said = configure(place, project, place.fresh("boost-configured"), GCC, place.static,
+                     "-DOTHER_BOOST=1.74.0", fails=True)
+    require("This static libosm holds Boost" in said, f"a static libosm beside another Boost:\n{said}")
+    say("boost: find_package() needs none; a static libosm refuses another version beside it")
 
 
 # The examples, built as their READMEs say
@@ -436,7 +482,7 @@ def refusals(place):
 
 
 CASES = {"install": install, "exports": exports, "headers": headers, "find_package": find_package,
-         "examples": examples, "pkg_config": pkg_config_case, "protos": protos, "subproject": subproject,
+         "boost": boost, "examples": examples, "pkg_config": pkg_config_case, "protos": protos, "subproject": subproject,
          "refusals": refusals}
 
 

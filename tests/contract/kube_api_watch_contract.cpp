@@ -183,6 +183,39 @@ TEST_SUITE("API server contract: lists") {
     }
   }
 
+  TEST_CASE("a list of any version is told by item, and a watch from it tells the rest") {
+    for (const auto& server : watch_servers()) {
+      CAPTURE(server->name());
+      server->make_namespace("cached");
+      for (const char* name : {"a", "b", "c"})
+        server->put(kConfigMaps, config_map("cached", name, "1"));
+      std::mutex mutex;
+      std::set<std::string> known;
+      const ListPage page = value_of(list(*server, {.resource = kConfigMaps,
+                                                    .ns = "cached",
+                                                    .any_version = true,
+                                                    .on_item = [&](const json::object& item) {
+                                                      const std::lock_guard lock(mutex);
+                                                      known.insert(text_at(item, "/metadata/name"));
+                                                    }}));
+      CHECK(page.items.empty());
+      REQUIRE(number(page.resource_version) > 0);
+      const Subscription watch = server->api().watch(
+          {.resource = kConfigMaps, .ns = "cached", .resource_version = page.resource_version},
+          {.on_event =
+               [&](WatchEventType, const json::object& object) {
+                 const std::lock_guard lock(mutex);
+                 known.insert(text_at(object, "/metadata/name"));
+               },
+           .on_end = [](const Status&) {}});
+      server->put(kConfigMaps, config_map("cached", "d", "1"));
+      CHECK(server->wait_until([&] {
+        const std::lock_guard lock(mutex);
+        return known == std::set<std::string>{"a", "b", "c", "d"};
+      }));
+    }
+  }
+
   TEST_CASE("pages are of one version, whatever happens between them") {
     for (const auto& server : watch_servers()) {
       CAPTURE(server->name());

@@ -2,13 +2,13 @@
 """The contracts of the API server and of cert-manager, kept by real ones: etcd, kube-apiserver and
 cert-manager's controller, without other controllers and without nodes."""
 from contract import real
-from lib.kube import mesh
+from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.cert_manager import CertManager
 from lib.kube.cluster import Cluster
 from lib.kube.pki import Pki
 
 ETCD = "127.0.0.1:2379"
-CRDS = mesh.ROOT / "deploy/kubernetes/crds"
+CRDS = mesh.CHART / "crds"
 
 
 class ApiServer(Cluster):
@@ -40,7 +40,7 @@ class KubernetesContracts(real.ContractCase):
         self.run_contract("kube_api", self.settings | {"OSM_CONTRACT_KUBE_ETCD": ETCD})
 
     def test_a_real_cert_manager_keeps_the_contract(self):
-        self.cluster.kubectl("apply", "-f", mesh.MANIFESTS / "namespace.yaml")
+        self.cluster.api.apply(k8s.namespace(mesh.SYSTEM))
         cert_manager = CertManager(self.cluster)
         cert_manager.set_up()
         self.addCleanup(cert_manager.stop)

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "certificate/local_issuer.hpp"
+#include "certificate/service_certificates.hpp"
 #include "model/names.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/request.hpp"
@@ -80,6 +81,18 @@ struct Rig {
                   const certificate::Requester& requester) {
              requesters.push_back(requester);
              return manager->certify_request(subject(of), request, validity, requester);
+           },
+       .workload_subject =
+           [this](const Workload& of) {
+             return certificate::service_subject(domain.signing, identity_of(of.account));
+           },
+       .issue_workload =
+           [this](const Workload& of, const std::string& request, auto validity,
+                  const certificate::Requester& requester) {
+             requesters.push_back(requester);
+             return manager->certify_request(
+                 certificate::service_subject(domain.signing, identity_of(of.account)), request,
+                 validity, requester);
            }}};
   certificate::CertificatePtr mine = certified();
 
@@ -192,6 +205,49 @@ TEST_SUITE("control_plane::ProxyRenewals") {
     rig.domain = TrustDomain("example.org");
     CHECK_FALSE(rig.told().certificate_current());
     CHECK(rig.told().spiffe_id().find("spiffe://example.org/osm/proxy/") == 0);
+  }
+
+  TEST_CASE("a machine gets its workload's certificate over a key of its own") {
+    Rig rig;
+    MeshConfig config;
+    config.certificates.service_validity = hours(6);
+    rig.spec.set_mesh_config(config);
+    const auto told = rig.told();
+    CHECK(told.workload_validity_seconds() == 6 * 3600);
+    const certificate::Subject subject{
+        CommonName(told.workload_common_name()),
+        SpiffeId(told.workload_spiffe_id()),
+        certificate::Usage::kWorkload,
+        {told.workload_dns_names().begin(), told.workload_dns_names().end()}};
+    // As Envoys get it by SDS.
+    CHECK(subject == certificate::service_subject(kDomain, {"shop", "web"}));
+    const auto made = certificate::make_request(subject).value();
+    ads::RenewalQuestion asked = rig.question();
+    asked.request.set_workload_request_pem(made.request_pem);
+    const auto answer = rig.ask(std::move(asked)).value();
+    REQUIRE_MESSAGE(answer.ok(), answer.error().text());
+    CHECK(answer->certificate_chain_pem().empty());  // the proxy's was not asked for
+    CHECK(certificate::check_answer({.subject = subject,
+                                     .request_pem = made.request_pem,
+                                     .chain_pem = answer->workload_certificate_chain_pem(),
+                                     .trust_bundle_pem = answer->trust_bundle_pem(),
+                                     .validity = hours(6)},
+                                    rig.clock)
+              .ok());
+  }
+
+  TEST_CASE("a machine gets no certificate of another workload") {
+    Rig rig;
+    for (const auto& subject :
+         {certificate::service_subject(kDomain, {"shop", "other"}),
+          certificate::service_subject(kDomain, {"other", "web"}), rig.subject(rig.workload)}) {
+      ads::RenewalQuestion asked = rig.question();
+      asked.request.set_workload_request_pem(
+          certificate::make_request(subject).value().request_pem);
+      const auto answer = rig.ask(std::move(asked)).value();
+      REQUIRE_FALSE(answer.ok());
+      CHECK(answer.error().code == ErrorCode::kInvalidArgument);
+    }
   }
 
   TEST_CASE("every answer has the names that the controller may have") {

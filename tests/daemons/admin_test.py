@@ -9,23 +9,32 @@ import pathlib
 import re
 import stat
 import subprocess
+import xml.etree.ElementTree
+
+import yaml
 
 from lib.mesh import objects
 from lib.mesh.daemon import DaemonTest, ShopTest, run
+from lib import run as run_of_tests
 from lib.net.processes import wait_for
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 
 class Help(DaemonTest):
-    COMMANDS = [[], ["install"], ["uninstall"], ["vm"], ["vm", "bootstrap"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
-                ["proxy", "get", "config_dump"], ["policy"], ["policy", "check"], ["policy", "explain"], ["problems"],
-                ["status"], ["certificate"], ["certificate", "list"],
+    COMMANDS = [[], ["install"], ["upgrade"], ["uninstall"], ["mesh"], ["mesh", "list"],
+                ["namespace"], ["namespace", "add"], ["namespace", "remove"], ["namespace", "ignore"], ["namespace", "list"],
+                ["metrics"], ["metrics", "enable"], ["metrics", "disable"], ["completion"], ["support", "error-info"], ["vm"], ["vm", "bootstrap"], ["vm", "token"], ["vm", "join"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
+                ["proxy", "get", "config_dump"], ["proxy", "get", "clusters"], ["proxy", "get", "endpoints"], ["proxy", "get", "listeners"],
+                ["proxy", "get", "routes"], ["policy"], ["policy", "check"], ["policy", "check-pods"], ["policy", "check-conflicts"],
+                ["policy", "explain"], ["graph"], ["check"], ["verify"], ["verify", "connectivity"], ["verify", "ingress"],
+                ["support"], ["support", "bug-report"], ["problems"], ["providers"],
+                ["status"], ["apply"], ["get"], ["delete"], ["edit"], ["certificate"], ["certificate", "list"],
                 ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"],
                 ["deny"], ["deny", "account"], ["deny", "proxy"], ["deny", "list"],
                 ["deny", "remove"], ["migrate"], ["migrate", "check"], ["version"]]
 
-    DAEMONS = ["osm-controller", "osm-injector"]
+    DAEMONS = ["osm-controller", "osm-injector", "osm-cni"]
 
     def check(self, name, text):
         text = text.replace(str(self.bin) + "/", "")
@@ -64,7 +73,7 @@ class Help(DaemonTest):
             with self.subTest(command):
                 code, out, _ = self.osm(*command, state="x")
                 self.assertEqual((code, out), (2, ""))
-        self.assertIn("'nonsense' is no command; there are: install uninstall vm proxy", self.osm("nonsense", state="x")[2])
+        self.assertIn("'nonsense' is no command; there are: install upgrade uninstall mesh", self.osm("nonsense", state="x")[2])
         self.assertIn("'tell' is no command of 'proxy'; there are: list get",
                       self.osm("proxy", "tell", state="x")[2])
 
@@ -74,7 +83,7 @@ class WithoutController(DaemonTest):
         for command in (["proxy", "list"], ["problems"], ["version"], ["certificate", "list"]):
             with self.subTest(command):
                 code, _, err = self.osm(*command)
-                self.assertEqual(code, 1)
+                self.assertEqual(code, 4)
                 self.assertIn(str(self.state / "admin.sock"), err)
                 self.assertIn("Is osm-controller running", err)
                 self.assertIn("--state-dir", err)
@@ -98,9 +107,39 @@ class WithoutController(DaemonTest):
 
 
 class Admin(ShopTest):
+    rng = run_of_tests.seeded()
+
     def as_json(self, *arguments):
         code, out, err = self.osm(*arguments, "-o", "json")
         return code, json.loads(out) if out else err
+
+    def test_yaml_says_what_json_says_and_keeps_texts(self):
+        texts = ["yes", "No", "on", "null", "~", "1", "0x1f", "1e3", "1_000", ".5", ".inf", "NaN", "y",
+                 "2026-01-01", "12:30:45", "a: b", "a #b", "# a", "- a", "-", "[a]", "{a", "*a", "&a",
+                 "!a", "%a", "@a", "`a", "=", "<<", "?", "|", ">", "'a'", '"a"', " a", "a ", "a:",
+                 "two\nlines", "tab\tbed", "back\\slash", "b\u00fccher", "\u6f22\U0001f600"]
+        texts += ["".join(map(chr, (self.rng.choice([32, 34, 39, 35, 58, 45, 92, 97, 49, 8232, 228])
+                                    for _ in range(self.rng.randrange(1, 12))))) for _ in range(40)]
+        self.write_text("denied.yaml", yaml.safe_dump_all([{
+            "apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "Denylist",
+            "metadata": {"name": f"d{i}", "namespace": "osm-system"},
+            "spec": {"proxyUUIDs": [f"3f0e3b9a-3a55-4c0f-9d0e-{i:012x}"], "reason": text}}
+            for i, text in enumerate(texts)]))
+
+        def denied():
+            return self.as_json("deny", "list")[1]["denied"]
+
+        wait_for("the denials", lambda: len(denied()) >= len(texts) - len(
+            self.as_json("problems")[1]["problems"]) > 40)
+        for command in (["deny", "list"], ["problems"], ["graph"], ["certificate", "status"],
+                        ["policy", "check", "shop/web", "shop/api"], ["version"],
+                        ["policy", "explain", "shop/web-1", "api.shop", "--path", "/books/1"],
+                        ["status", "no-such-kind", "a/b"], ["policy", "check", "web"],
+                        ["proxy", "list", "--no-such-flag"]):
+            with self.subTest(command):
+                code, by_json = self.as_json(*command)
+                yaml_code, out, _ = self.osm(*command, "-o", "yaml")
+                self.assertEqual((code, by_json), (yaml_code, yaml.safe_load(out)))
 
     def test_policy_check_names_the_object_its_file_and_line(self):
         code, answer = self.as_json("policy", "check", "shop/web", "shop/api")
@@ -117,7 +156,7 @@ class Admin(ShopTest):
         self.assertEqual(decides["routes"], ["GET /books.*"])
 
         code, out, _ = self.osm("policy", "check", "shop/api", "shop/web")
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 3)
         self.assertTrue(out.startswith("DENIED"), out)
 
     def test_accounts_that_are_not_known_or_not_accounts_are_told_apart(self):
@@ -164,6 +203,62 @@ class Admin(ShopTest):
         code, _, err = self.osm("policy", "explain", "shop/nobody", "shop/api")
         self.assertEqual(code, 1)
         self.assertIn("shop/nobody is not in the mesh", err)
+
+    def test_the_graph_has_each_permission_with_its_object_and_encryption(self):
+        self.write("egress.yaml", objects.egress("shop", "out", ["web"], {443: "https"}, ["example.com"]),
+                   objects.ingress_backend("shop", "in", {("api", 8080): {"protocol": "http"}},
+                                           ("IPRange", "198.51.100.0/24")))
+        wait_for("the policies are read", lambda: len(
+            self.as_json("graph")[1]["edges"]) == 3)
+        edges = {(e["source"], e["destination"]): (e["encryption"], e["object"])
+                 for e in self.as_json("graph")[1]["edges"]}
+        self.assertEqual(edges, {
+            ("shop/web", "shop/api"): ("mTLS", "TrafficTarget shop/web-api"),
+            ("shop/web", "example.com"): ("the application's TLS", "Egress shop/out"),
+            ("198.51.100.0/24", "Service shop/api"): ("none", "IngressBackend shop/in")})
+        code, out, _ = self.osm("graph")
+        self.assertEqual((code, len(out.splitlines())), (0, 4))
+        self.assertIn('"shop/web" -> "shop/api"', self.osm("graph", "-o", "dot")[1])
+        self.assertRegex(self.osm("graph", "-o", "mermaid")[1], r'n\d\["shop/web"\]')
+        picture = xml.etree.ElementTree.fromstring(self.osm("graph", "-o", "svg")[1])
+        self.assertEqual(len(picture.findall("{http://www.w3.org/2000/svg}line")), 3)
+
+    def test_commands_that_write_files_tell_programs_which(self):
+        out = self.folder / "web-1"
+        code, told = self.as_json("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
+                                  "192.0.2.1:15128", "--out", out)
+        self.assertEqual((code, told["directory"]), (0, str(out)))
+        self.assertEqual(set(told["files"]), {file.name for file in out.iterdir()})
+        self.assertTrue(told["common_name"].startswith(told["uuid"]), told)
+        report = self.folder / "report"
+        code, told = self.as_json("support", "bug-report", "--out", report)
+        self.assertEqual((code, told["directory"]), (0, str(report)))
+        self.assertEqual(set(told["files"]), {file.name for file in report.iterdir()})
+
+    def test_check_and_verify_name_the_fault_and_its_remedy(self):
+        code, out, _ = self.osm("check")
+        self.assertEqual(code, 0, out)
+        self.assertRegex(out, r"ok +Proxies +0 are connected")
+        self.write_text("unknown.yaml", "kind: [unclosed\n")
+        wait_for("the problem", lambda: self.osm("check")[0] == 1)
+        finding = self.as_json("check")[1]["findings"][0]
+        self.assertEqual((finding["verdict"], finding["remedy"]),
+                         ("fault", "docs/error-codes.md#invalid-syntax"))
+        code, out, _ = self.osm("verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod",
+                                "shop/api-1")
+        self.assertEqual(code, 1)
+        self.assertRegex(out, r"fault +Proxy shop/web-1 +it is not connected to a controller")
+        self.assertEqual(self.osm("verify", "connectivity", "--from-pod", "shop/web-1")[0], 2)
+        code, out, _ = self.osm("verify", "ingress", "--from-address", "198.51.100.7",
+                                "--to-service", "shop/api", "--to-port", "8080")
+        self.assertEqual(code, 3, out)
+
+    def test_two_services_with_one_address_are_a_conflict(self):
+        self.assertEqual(self.osm("policy", "check-conflicts")[0], 0)
+        self.write("twice.yaml", objects.service("shop", "b-twice", "10.9.0.1", 80, 8080))
+        wait_for("the conflict", lambda: self.osm("policy", "check-conflicts", "-n", "shop")[0] == 1)
+        self.assertIn("conflicting-address", self.osm("policy", "check-conflicts")[1])
+        self.assertEqual(self.osm("policy", "check-conflicts", "-n", "other")[1], "No problems.\n")
 
     def test_a_problem_is_logged_once_counted_listed_and_told_when_it_is_gone(self):
         broken = objects.books_for("broken", "web", "api")
@@ -267,8 +362,42 @@ class Admin(ShopTest):
         self.assertEqual((out / "sds_key.pem").stat().st_uid, owner)
         self.assertEqual((out / "intercept.sh").stat().st_uid, os.getuid())
         code, _, err = bootstrap(0)  # interception could not tell root's traffic from Envoy's
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 2)
         self.assertIn("root", err)
+
+    def test_what_bypasses_a_machines_proxy_is_in_its_script(self):
+        machine = objects.machine("shop", "odd-1", "10.1.0.9", "api")
+        excluded = machine["metadata"]["annotations"] = {
+            "openservicemesh.io/inbound-port-exclusion-list": "9100, 9101",
+            "openservicemesh.io/outbound-ip-range-exclusion-list": "198.51.100.0/24",
+            "openservicemesh.io/network-interface-exclusion-list": "eth7"}
+        config = objects.mesh_config()
+        config["spec"]["traffic"] |= {"outboundPortExclusionList": [6379],
+                                      "inboundPortExclusionList": [2222]}
+        self.write("odd.yaml", machine, config)
+        self.addCleanup((self.mesh / "odd.yaml").unlink)
+        out = self.folder / "odd"
+        wait_for("the machine is known", lambda: self.bootstrap("odd-1", out)[0] == 0)
+
+        def script():
+            text = (out / "intercept.sh").read_text()
+            return text if "6379" in text else self.bootstrap("odd-1", out) and None
+
+        text = wait_for("the MeshConfig is read", script)
+        inbound, = re.findall(r"-A OSM_PROXY_INBOUND -p tcp -m multiport --dports (\S+) -j RETURN", text.split("*filter")[0])
+        self.assertLessEqual({"22", "2222", "9100", "9101", "15010"}, set(inbound.split(",")))
+        for line in ("-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 6379 -j RETURN",
+                     "-A OSM_PROXY_OUTBOUND -d 198.51.100.0/24 -p tcp -j RETURN",
+                     "-A OSM_PROXY_OUTBOUND -o eth7 -j RETURN",
+                     "-A OSM_PROXY_INBOUND -i eth7 -j RETURN"):
+            self.assertIn(line, text)
+
+        excluded["openservicemesh.io/inbound-port-exclusion-list"] = "ssh"
+        self.write("odd.yaml", machine, config)
+        error = wait_for("the fault is told", lambda: self.bootstrap("odd-1", out)[2])
+        self.assertIn("VirtualMachine shop/odd-1: "
+                      "metadata.annotations[openservicemesh.io/inbound-port-exclusion-list]: "
+                      "'ssh' is not a port", error)
 
     def test_vm_bootstrap_of_an_unknown_or_refused_machine_says_why(self):
         def bootstrap(name):
@@ -413,6 +542,24 @@ class Admin(ShopTest):
         code, _, err = self.osm("proxy", "get", "config_dump", "shop/api-1")
         self.assertEqual(code, 1)
         self.assertIn("shop/api-1", err)
+
+
+class ClusterDomain(ShopTest):
+    FLAGS = ("--cluster-domain", "example.internal")
+
+    def test_names_of_services_end_with_it_on_machines_in_objects_and_in_explanations(self):
+        full = "api.shop.svc.example.internal"
+        self.assertEqual(self.bootstrap("api-1", self.folder / "machine")[0], 0)
+        self.assertIn(f"10.9.0.1 api api.shop api.shop.svc {full}\n",
+                      (self.folder / "machine/hosts").read_text())
+        asked = "policy", "explain", "shop/web", "shop/api", "--path", "/books", "--host"
+        self.assertEqual(self.osm(*asked, full)[0], 0)
+        self.assertEqual(self.osm(*asked, "api.shop.svc.cluster.local")[0], 3)
+        self.write("limits.yaml", objects.upstream_setting("shop", "here", full),
+                   objects.upstream_setting("shop", "there", "api.shop.svc.example.com"))
+        wait_for("the setting of another host is told",
+                 lambda: "shop/there" in self.osm("problems")[1])
+        self.assertNotIn("shop/here", self.osm("problems")[1])
 
 
 if __name__ == "__main__":

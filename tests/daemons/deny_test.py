@@ -37,12 +37,12 @@ class Deny(ShopTest):
             "account", "Denylist osm-system/account.shop.web", 'a "lost" laptop: yes')})
         with self.subTest("its machines get no certificate"):
             code, _, err = self.bootstrap("web-1", self.folder / "out")
-            self.assertEqual(code, 1)
+            self.assertEqual(code, 3)
             self.assertIn('gets no certificate: Denylist osm-system/account.shop.web denies it', err)
             self.assertEqual(self.bootstrap("api-1", self.folder / "api")[0], 0)
         with self.subTest("a check of policies says so"):
             code, out, _ = self.osm("policy", "check", "shop/web", "shop/api")
-            self.assertEqual(code, 1)
+            self.assertEqual(code, 3)
             self.assertIn("Denylist osm-system/account.shop.web denies it", out)
         with self.subTest("the status of the object is its own"):
             self.assertEqual(self.osm("status", "denylist", "osm-system/account.shop.web")[0], 0)
@@ -109,7 +109,7 @@ class Deny(ShopTest):
         self.write("box.yaml", objects.machine("shop", "box", "10.1.0.9", "web", uuid=UUID))
         self.assertEqual(self.deny("proxy", UUID)[0], 0)
         code, _, err = self.bootstrap("box", self.folder / "box")
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 3)
         self.assertIn(f"Denylist osm-system/proxy.{UUID} denies it", err)
         self.assertEqual(self.bootstrap("web-1", self.folder / "web")[0], 0)
 
@@ -120,12 +120,12 @@ class Deny(ShopTest):
                                 (("proxy", "a-uuid"), "is not a proxy's UUID"),
                                 (("proxy", "shop/web"), "is not a proxy's UUID"),
                                 (("remove", "web"), "service account or a proxy's UUID"),
-                                (("account", "shop/web", "--wait", "soon"), "30s or 2m"),
+                                (("account", "shop/web", "--wait", "soon"), "write 500ms, 30s, 5m or 1h30m"),
                                 (("account", "shop/web", "--reason", "x" * 257), "at most 256"),
                                 (("remove", "shop/web"), "is not denied by")):
             with self.subTest(arguments):
                 code, out, err = self.deny(*arguments)
-                self.assertEqual((code, out), (1, ""))
+                self.assertEqual((code, out), (1 if says == "is not denied by" else 2, ""))
                 self.assertIn(says, err)
         self.assertFalse((self.mesh / "osm-denylist.yaml").exists())
 
@@ -150,7 +150,7 @@ class Deny(ShopTest):
         self.controller = self.start()
         self.controller.wait_until_ready()
         self.assertEqual(set(self.denied()), {"shop/web"})
-        self.assertEqual(self.bootstrap("web-1", self.folder / "out")[0], 1)
+        self.assertEqual(self.bootstrap("web-1", self.folder / "out")[0], 3)
 
 
 if __name__ == "__main__":

@@ -193,8 +193,8 @@ class Migrate(DaemonTest):
                               ("kind: Service\napiVersion: v1\n", "metadata")):
             with self.subTest(text):
                 code, report, err = self.check_text(text)
-                self.assertEqual((code, report), (2, None))
-                self.assertIn(message, err)
+                self.assertEqual((code, err), (2, ""))
+                self.assertIn(message, report["error"]["message"])
         for arguments, message in (([self.folder / "absent.yaml"], "absent.yaml"), ([], "DUMP is required"),
                                    (["-", "-o", "xml"], "xml")):
             done = subprocess.run([self.bin / "osm", "migrate", "check", *arguments], timeout=60,

@@ -61,11 +61,11 @@ class RenewTest(ShopTest):
                          openssl("x509", "-noout", "-pubkey", "-in", self.out / "sds_cert.pem"))
         self.assertEqual([p.name for p in self.out.iterdir() if p.name.startswith(".")], [])
 
-    def assert_failed(self, *parts, flags=("--force",)):
+    def assert_failed(self, *parts, flags=("--force",), code=1):
         """It fails with these words, and the machine has what it had."""
         before = self.contents()
-        code, out, err = self.renew(*flags)
-        self.assertEqual((code, out), (1, ""), err)
+        ended, out, err = self.renew(*flags)
+        self.assertEqual((ended, out), (code, ""), err)
         for part in parts:
             self.assertIn(part, err)
         self.assertEqual(len(err.splitlines()), 1, err)
@@ -169,7 +169,7 @@ class Renew(RenewTest):
     def test_a_machine_that_has_left_the_mesh_gets_nothing(self):
         (self.mesh / "web.yaml").unlink()
         wait_for("the machine to go", lambda: self.controller.metric("osm_mesh_workloads") == 1)
-        self.assert_failed("unknown-proxy", "shop")
+        self.assert_failed("unknown-proxy", "shop", code=3)
         self.assertFalse(self.controller.log("proxy certificate renewed"))
 
     def test_a_machine_of_another_account_gets_nothing_with_the_certificate_of_the_former(self):
@@ -179,7 +179,7 @@ class Renew(RenewTest):
         self.write("web.yaml", changed)
         wait_for("the change", lambda: "/api" in self.controller.admin(
             "/v1/vm/subject?name=web-1&namespace=shop")[1]["spiffe_id"])
-        self.assert_failed("identity-mismatch", "shop/api")
+        self.assert_failed("identity-mismatch", "shop/api", code=3)
 
     def test_a_certificate_that_has_ended_asks_nobody_and_says_what_to_run(self):
         self.install(*self.issued("ended", self.uri(), -3, -1))
@@ -188,7 +188,7 @@ class Renew(RenewTest):
     def test_more_certificates_than_anybody_needs_are_refused_for_a_minute(self):
         for _ in range(10):
             self.renewed("--force")
-        self.assert_failed("within a minute")
+        self.assert_failed("within a minute", code=4)
         self.renewed()
 
     def test_wrong_directories_are_reported(self):
@@ -323,13 +323,89 @@ class InTheControllersPlace(RenewTest):
         ca = Authority(self.folder / "other").pem
         impostor, address = self.impostor([CONTROLLER], ca)
         self.assert_failed(f"{address}: Tls handshake failed", "certificate verify failed",
-                           flags=("--controller", address))
+                           flags=("--controller", address), code=4)
         self.assertEqual(impostor.heard, [])
 
     def test_with_both_the_name_and_the_ca_the_controller_is_accepted(self):
         impostor, address = self.impostor([CONTROLLER])
-        self.renew("--controller", address, "--timeout", "2")
+        self.renew("--controller", address, "--timeout", "2s")
         self.assertTrue(impostor.heard[0].startswith(http2.PREFACE))
+
+
+class GrpcFiles(RenewTest):
+    """`--grpc`: the workload's own certificate, for a gRPC library."""
+    WORKLOAD = ("workload_key.pem", "workload_cert.pem", "workload_roots.pem")
+
+    def setUp(self):
+        super().setUp()
+        code, self.said, err = self.bootstrap(
+            "web-1", self.out, "--grpc", controller=self.controller.addresses["ads_address"])
+        self.assertEqual((code, err), (0, ""))
+
+    def contents(self):
+        return {path.name: path.read_text() for path in self.out.iterdir()
+                if path.name in (*FILES, *self.WORKLOAD)}
+
+    def names(self, file):
+        text = openssl("x509", "-noout", "-ext", "subjectAltName", "-in", file)
+        return {name.strip() for name in text.splitlines()[1].split(",")}
+
+    def test_the_bootstrap_names_the_files_and_the_controller_as_its_certificate_does(self):
+        self.assertIn("osm vm renew --dir", self.said)
+        made = json.loads((self.out / "grpc_bootstrap.json").read_text())
+        [server] = made["xds_servers"]
+        port = self.controller.addresses["ads_address"].rsplit(":", 1)[1]
+        self.assertEqual(server["server_uri"], f"dns:///osm-controller.osm-system.svc:{port}")
+        self.assertEqual(server["channel_creds"][0]["type"], "tls")
+        for config in (server["channel_creds"][0]["config"],
+                       made["certificate_providers"]["osm"]["config"]):
+            for name in ("certificate_file", "private_key_file", "ca_certificate_file"):
+                self.assertEqual(os.path.dirname(config[name]), str(self.out))
+        self.assertIn("127.0.0.1 osm-controller.osm-system.svc\n",
+                      (self.out / "hosts").read_text())
+        self.assertFalse((self.out / "workload_key.pem").exists())
+
+    def test_a_missing_certificate_is_made_and_a_current_one_stays(self):
+        code, out, err = self.renew()
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("workload certificate replaced", out)
+        first = self.contents()
+        self.assertEqual(set(first), {*FILES, *self.WORKLOAD})
+        self.assertEqual(self.names(self.out / "workload_cert.pem"),
+                         {"DNS:web.shop.cluster.local",
+                          "URI:spiffe://cluster.local/ns/shop/sa/web"})
+        self.assertEqual(openssl("pkey", "-pubout", "-in", self.out / "workload_key.pem"),
+                         openssl("x509", "-noout", "-pubkey", "-in", self.out / "workload_cert.pem"))
+        self.assertEqual(first["workload_roots.pem"], first["cacert.pem"])
+        for name in self.WORKLOAD:
+            self.assertEqual((self.out / name).stat().st_mode & 0o777, 0o600)
+        self.assertIn("current", self.renew()[1])
+        self.assertEqual(self.contents(), first)
+        [line] = self.controller.log("service certificate issued for a machine's files")
+        self.assertEqual(line["workload"], "shop/web-1")
+        self.assertNotIn("PRIVATE", json.dumps(self.controller.lines))
+
+        with self.subTest("with the proxy's certificate it is replaced too"):
+            self.renewed("--force")
+            second = self.contents()
+            for name in ("workload_key.pem", "workload_cert.pem", "sds_cert.pem"):
+                self.assertNotEqual(second[name], first[name], name)
+
+        with self.subTest("a damaged file is replaced"):
+            for name in self.WORKLOAD:
+                (self.out / name).write_text("damaged")
+                self.renewed()
+                self.assertIn("BEGIN", (self.out / name).read_text(), name)
+
+    def test_a_machine_that_was_deleted_gets_none(self):
+        bootstrap = self.out / "grpc_bootstrap.json"
+        text = bootstrap.read_text()
+        bootstrap.unlink()
+        (self.mesh / "web.yaml").unlink()
+        wait_for("the machine is gone", lambda: self.renew()[0] != 0)
+        bootstrap.write_text(text)
+        self.assertNotEqual(self.renew()[0], 0)
+        self.assertEqual(set(self.contents()), set(FILES))
 
 
 if __name__ == "__main__":

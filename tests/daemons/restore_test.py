@@ -133,7 +133,7 @@ class Restore(DaemonTest):
         self.start_controller()
         self.add_machines()
         self.bootstrap(self.machine)
-        self.assertEqual(self.rotate("--wait", "1s"), 2)  # it waits for two proxies
+        self.assertEqual(self.rotate("--wait", "1s"), 5)  # it waits for two proxies
         trusted = self.bootstrap(self.folder / "web-1-again")
         states = {"(own)": "signing", "next": "validating"}
         self.assertEqual(self.roots(), states)

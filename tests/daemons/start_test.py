@@ -63,6 +63,17 @@ class Start(DaemonTest):
             silent.sendall(b"GET /health/alive HT")
             self.assertEqual(controller.stop(), 0)
 
+    def test_a_second_signal_ends_it_at_once(self):
+        controller = self.start()
+        host, port = controller.addresses["http_address"].split(":")
+        with socket.create_connection((host, int(port))) as silent:
+            silent.sendall(b"GET /health/alive HT")  # holds up the end for half a second
+            controller.process.send_signal(signal.SIGTERM)
+            wait_for("it ends", lambda: controller.log("shutting down; another signal"),
+                     interval=0.01)
+            self.assertEqual(controller.stop(), -signal.SIGTERM)
+        self.assertEqual(controller.log("osm-controller stopped"), [])
+
     def test_a_stray_handshake_is_a_line_of_the_log_like_any_other(self):
         controller = self.start()
         host, port = controller.addresses["ads_address"].rsplit(":", 1)
@@ -84,6 +95,19 @@ class Start(DaemonTest):
         self.assertIn("--mesh-dir", message)
         (self.folder / "file").write_text("")
         self.assertIn("is not a directory", self.refused(mesh=self.folder / "file"))
+
+    def test_a_wrong_file_of_providers_stops_the_start(self):
+        self.mesh.mkdir(exist_ok=True)
+        file = self.folder / "providers.yaml"
+        for text, part in (
+                ("- {name: a, address: 'unix:/a'}", f"{file}:1: [0]: provider 'a': allow: is empty"),
+                ("- {name: vm, address: 'unix:/a', allow: [{namespace: shop}]}",
+                 "name: is taken by the controller's own provider"),
+                ("- {name: a, address: '10.0.0.1:9', allow: [{namespace: shop}]}",
+                 "caFile: is required")):
+            with self.subTest(text):
+                file.write_text(text + "\n")
+                self.assertIn(part, self.refused("--providers", file))
 
     def test_a_taken_port_is_named(self):
         with socket.socket() as taken:
@@ -146,10 +170,12 @@ class Start(DaemonTest):
                 (["--ads-address", "localhost"], "the port is missing"),
                 (["--osm-namespace", "A_B"], "is not a namespace name"),
                 (["--trust-domain", "spiffe://x"], "is not a trust domain"),
+                (["--cluster-domain", "Example"], "is not a DNS name"),
                 (["--log-level", "loud"], "not in {debug,info,warning,error}"),
                 (["--rotation-max-wait", "0"], "--rotation-max-wait"),
                 (["--reconcile-only"], "--reconcile-only excludes --mesh-dir"),
                 (["--secrets-by-namespace"], "--secrets-by-namespace excludes --mesh-dir"),
+                (["--service-cidr", "10.0.0.0/25"], "it has fewer than 256 addresses"),
                 (["--nonsense"], "--nonsense")):
             with self.subTest(flags):
                 done = subprocess.run(
@@ -157,6 +183,14 @@ class Start(DaemonTest):
                     capture_output=True, text=True, timeout=30)
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(words, done.stderr)
+
+    def test_a_network_of_Services_is_refused_for_Kubernetes(self):
+        done = subprocess.run(
+            [self.bin / "osm-controller", "--kubeconfig", "/nowhere",
+             "--service-cidr", "240.240.0.0/12"],
+            capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Kubernetes allocates the addresses of its Services", done.stderr)
 
     def test_readiness_names_what_is_missing_and_which_file_is_in_the_way(self):
         self.write("namespace.yaml", objects.namespace("shop"))

@@ -47,11 +47,11 @@ class Status(ShopTest):
                                 (["tt", "web-api"], "Write NAMESPACE/NAME"),
                                 (["tt", "shop/web-api", "-n", "other"], "--namespace says other"),
                                 (["tt", "shop/"], "write NAMESPACE/NAME"),
-                                (["tt", "shop/web-api", "--timeout", "soon"], "500ms, 30s or 2m"),
+                                (["tt", "shop/web-api", "--timeout", "soon"], "write 500ms, 30s, 5m or 1h30m"),
                                 (["tt", "shop/none"], "is not in the mesh")):
             with self.subTest(arguments):
                 code, out, err = self.osm("status", *arguments)
-                self.assertEqual((code, out), (1, ""))
+                self.assertEqual((code, out), (1 if says == "is not in the mesh" else 2, ""))
                 self.assertIn(says, err)
         self.assertEqual(self.controller.admin("/v1/status?kind=Secret&name=x")[0], 404)
         self.assertEqual(self.controller.admin("/v1/status?kind=Service")[0], 400)
@@ -95,7 +95,7 @@ class Status(ShopTest):
         wait_for("the admin API answers", lambda: self.osm("version")[0] == 0)
         command = [self.bin / "osm", "status", "tt", "shop/web-api", "--state-dir", self.state]
         asked = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        self.assertEqual(asked.returncode, 1)
+        self.assertEqual(asked.returncode, 5)
         self.assertIn("not known yet", asked.stdout + asked.stderr)
         ours, theirs = pty.openpty()
         waiting = subprocess.Popen([*command, "--wait"], stdout=theirs, stderr=theirs)

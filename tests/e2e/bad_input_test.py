@@ -173,10 +173,13 @@ class BadInput(meshcase.MeshCase):
         with self.subTest("a restart then is not ready, says why, and the mesh goes on"):
             self.rig.stop_controller()
             self.rig.start_controller(wait=False)
-            status, body = wait_for("the controller answers",
-                                    lambda: self.rig.controller_http("/health/ready"))
-            self.assertEqual(status, 503)
-            self.assertIn("access.yaml", body)
+
+            def says_why():
+                status, body = self.rig.controller_http("/health/ready")
+                self.assertEqual(status, 503)
+                return "access.yaml" in body  # at first it waits for its start
+
+            wait_for("the controller says why it is not ready", says_why)
             self.caller.check(self)
             self.rig.mesh.write_text("access.yaml", good)
             self.rig.wait_until_ready()

@@ -10,9 +10,10 @@ import sys
 from lib.kube import apps
 from lib.mesh import meshcase, objects
 from lib.mesh.authority import Authority
-from lib.mesh.prometheus import Prometheus
-from lib.mesh.rig import REFUSED
+from lib.mesh.prometheus import Prometheus, alert_rules
+from lib.mesh.rig import HTTP_PORT, REFUSED
 from lib.net import gateways, http2
+from lib.net.netns import Switch
 from lib.net.processes import NotYet, wait_for
 
 APP = pathlib.Path(apps.__path__[0]) / "http_app.py"
@@ -141,6 +142,60 @@ class Metrics(meshcase.MeshCase):
             self.assertEqual({(labels["namespace"], labels["pod"])
                               for labels, _ in pods.query("osm_request_total")}, {("server", "server-0")})
             self.assertEqual(pods.value("count(up)"), 1)
+
+    def test_alerts_fire_and_stop_and_dashboards_show_a_healthy_mesh(self):
+        self.start()
+        prometheus = Prometheus(
+            self.rig, {f"{machine.address}:15010": {} for machine in self.rig.machines.values()},
+            controllers=[f"{Switch.ADDRESS}:{HTTP_PORT}"])
+        self.wait_for_answer(self.client, 200, "/books-bought")
+        self.assertEqual(self.send(self.other, "/books-bought"), 403)
+        self.wait_until_synced()
+
+        def break_a_policy(broken):
+            self.rig.mesh.write("broken.yaml", objects.target(
+                "server", "broken", "server", [("other", "other")],
+                ("HTTPRouteGroup" if not broken else "NoKind", "routes", ["other"])))
+
+        def wait_for_alerts(what, *alerts):
+            def fire():
+                firing = prometheus.firing()
+                if firing != set(alerts):
+                    raise NotYet(f"{firing} instead of {set(alerts)}")
+                return True
+
+            wait_for(what, fire, 60)
+
+        with self.subTest("an object that is left out"):
+            break_a_policy(True)
+            wait_for_alerts("the alert fires, and no other", "OsmProblems")
+            break_a_policy(False)
+            wait_for_alerts("no alert fires")
+        with self.subTest("every metric and label of the rules for this mesh is scraped"):
+            rules = alert_rules()
+            used = [rule["expr"] for group in ("osm-controller", "osm-proxies", "osm-certificates",
+                                               "osm-sidecars") for rule in rules[group]]
+            self.assertEqual(prometheus.unknown(used), set())
+        for dashboard in ("control-plane", "data-plane"):
+            with self.subTest("every panel shows something", dashboard=dashboard):
+                wait_for("no panel is empty", lambda: self.none_of(prometheus.empty(dashboard)), 15)
+        with self.subTest("propagation counts the wait before the build too"):
+            stages = {labels["stage"]: value for labels, value in prometheus.query(
+                "sum by (stage) (osm_push_stage_seconds_count)")}
+            self.assertEqual(set(stages), {"debounce", "deliver", "class", "translate", "queue",
+                                           "write", "ack"})
+        with self.subTest("a controller that is gone, and returns"):
+            self.rig.stop_controller()
+            wait_for_alerts("its alerts fire", "OsmControllerDown", "OsmReplicaDown",
+                            "OsmSidecarDisconnected")
+            self.rig.start_controller()
+            wait_for_alerts("no alert fires")
+
+    @staticmethod
+    def none_of(found):
+        if found:
+            raise NotYet(found)
+        return True
 
     def test_gateways_are_told_apart_from_accounts(self):
         service = objects.service("server", "server", "10.96.0.12", meshcase.PORT)

@@ -57,7 +57,7 @@ class Receipts(meshcase.MeshCase):
         self.rig.mesh.remove("access.yaml")
         started = time.monotonic()
         done = self.status("--wait", "--timeout", "2s")
-        self.assertEqual(done.returncode, 2, done)
+        self.assertEqual(done.returncode, 5, done)
         self.assertGreaterEqual(time.monotonic() - started, 2)
         self.assertIn("TrafficTarget server/access: Pending", done.stdout)
         self.assertRegex(done.stdout, r"server/server +has not answered")

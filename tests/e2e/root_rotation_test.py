@@ -91,7 +91,7 @@ class RootRotation(RootCase):
             refused = self.rig.controller.text().count("certificate verify failed")
             self.client.thaw_proxy()
             wait_for("the controller to refuse it", lambda: self.rig.controller.text().count(
-                "certificate verify failed") > refused, 40)
+                "certificate verify failed") > refused, 90)
 
     def leaves(self):
         """Serial numbers of the certificates that the server's Envoy shows to other proxies."""

@@ -10,6 +10,7 @@ import sys
 
 from lib.kube.pki import Pki
 from lib.mesh import meshcase, objects
+from lib.mesh.prometheus import alert_rules, selectors
 from lib.mesh.vault_server import PORT as VAULT_PORT
 from lib.mesh.vault_server import Vault, documented_commands
 from lib.net.netns import Switch
@@ -109,7 +110,9 @@ class VaultIssues(meshcase.MeshCase):
 
     def assert_serving(self):
         self.assertEqual(self.client.get(HOST, PORT, "/books-bought")[0], 200)
-        self.assertEqual(self.rig.controller_http("/health/ready")[0], 200)
+        status, body = self.rig.controller_http("/health/ready")
+        self.assertEqual(status, 200)
+        self.assertEqual("certificate authority" in body, bool(self.troubles()), body)
 
     def wait_for_trouble(self, code, cause):
         """Until the one problem of the CA has this code, and a cause that is `cause`, a pattern."""
@@ -138,6 +141,11 @@ class VaultIssues(meshcase.MeshCase):
 
     def test_proxies_get_their_leaves_from_vault_and_renewals_survive_its_troubles(self):
         self.start_two_machines()
+        with self.subTest("the metrics of the alerts about Vault are there"):
+            page = self.rig.controller_http("/metrics")[1]
+            for rule in alert_rules()["osm-vault"]:
+                for metric, _ in selectors(rule["expr"]):
+                    self.assertRegex(page, rf"(?m)^{metric} ")
         with self.subTest("the leaves are Vault's: one identity, both uses, below the root there"):
             root = self.vault.directory / "root.pem"
             held = self.client.admin("/certs")[1]
@@ -238,7 +246,37 @@ class VaultIssues(meshcase.MeshCase):
         self.assertIn(long, text)
         self.assertNotIn("CA:TRUE", text)
 
-    def test_the_start_stops_and_names_missing_parts_of_vault(self):
+    def wait_for_reason(self, words):
+        """Until a controller that starts says that it waits, and why."""
+        def told():
+            status, body = self.rig.controller_http("/health/ready")
+            if status != 503 or not re.search(words, body):
+                raise NotYet((status, body))
+            return True
+
+        wait_for(f"the start waits: {words}", told, 30, retry=(OSError,))
+        self.assertEqual(self.rig.controller_http("/health/alive")[0], 200)
+
+    def test_a_vault_that_is_late_is_waited_for(self):
+        self.client, self.server = self.add_client_and_server()
+        self.vault.stop()
+        self.start_controller(wait=False)
+        self.wait_for_reason("Connection refused")
+        self.vault.start()
+        self.wait_for_reason("Vault is sealed; unseal it")
+        self.vault.unseal()
+        self.rig.wait_until_ready()
+        for machine in (self.client, self.server):
+            machine.bootstrap()
+            machine.start_proxy()
+        self.serve(self.server)
+        self.wait_for_status(self.client, 200, HOST)
+        self.assertEqual(self.troubles(), [])
+        # One line for each reason: away, sealed. What a starting Vault says besides may be seen.
+        lines = self.rig.controller.text().count("the start waits")
+        self.assertIn(lines, (2, 3), self.rig.controller.text())
+
+    def test_the_start_stops_or_waits_and_names_missing_parts_of_vault(self):
         def said(**flags):
             self.start_controller(wait=False, **flags)
             self.assertNotEqual(self.rig.controller.popen.wait(30), 0)
@@ -249,8 +287,12 @@ class VaultIssues(meshcase.MeshCase):
         for words, flags in (("check the mount", {"mount": "nowhere"}),
                              ("permission denied", {"role": "unknown"}),
                              ("certificate is not accepted",
-                              {"ca_file": self.vault.directory / "root.pem"}),
-                             ("plain HTTP", {"protocol": "http"}),
+                              {"ca_file": self.vault.directory / "root.pem"})):
+            with self.subTest(words):
+                self.start_controller(wait=False, **flags)
+                self.wait_for_reason(words)
+                self.assertEqual(self.rig.stop_controller(), 0)
+        for words, flags in (("plain HTTP", {"protocol": "http"}),
                              ("/nowhere", {"token_file": "/nowhere"})):
             with self.subTest(words):
                 self.assertIn(words, said(**flags))

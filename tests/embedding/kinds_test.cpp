@@ -30,7 +30,7 @@ struct Greeting {
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };
 
-spec::DecodedPolicy decode_greeting(const Object& object) {
+spec::DecodedPolicy decode_greeting(const Object& object, const std::string& /*cluster_domain*/) {
   const json::value* text = object.document->as_object().at("spec").as_object().if_contains("text");
   if (text == nullptr)
     return {nullptr, {{ErrorCode::kInvalidField, object.key, "", 0, "spec.text", "required"}}};

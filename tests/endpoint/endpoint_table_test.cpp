@@ -292,4 +292,91 @@ TEST_SUITE("endpoint::EndpointTable") {
       CHECK(*table.find(kBooks) == expected);
     }
   }
+
+  TEST_CASE("a declared order decides whose account an address has") {
+    MemoryEndpointsProvider first{"first"};
+    MemoryEndpointsProvider second{"second"};
+    first.set_endpoints(kBooks, {at("10.0.0.1", "books")});
+    second.set_endpoints(kBooks, {at("10.0.0.1", "other"), at("10.0.0.2")});
+    for (auto* provider : {&first, &second}) provider->set_synced(true);
+    EndpointTable table({{&first}, {&second}});
+    table.set_monitored_namespaces({"shop"});
+    table.refresh_status();
+    table.read({kBooks, kMusic});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1", "books"), at("10.0.0.2")});
+
+    const ServiceProvider turned{.service = kBooks, .providers = {{"second", {}}}};
+    CHECK(table.set_orders({{kBooks, turned}}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1", "other"), at("10.0.0.2")});
+    const auto held = table.find(kBooks);
+    CHECK(table.set_orders({{kBooks, turned}}).empty());
+    CHECK(table.find(kBooks) == held);
+
+    CHECK(table.set_orders({}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1", "books"), at("10.0.0.2")});
+  }
+
+  TEST_CASE("a declared weight multiplies a provider's weights, up to 32 bits") {
+    MemoryEndpointsProvider first{"first"};
+    MemoryEndpointsProvider second{"second"};
+    Endpoint heavy = at("10.0.0.2");
+    heavy.weight = 4'000'000'000;
+    first.set_endpoints(kBooks, {at("10.0.0.1"), heavy});
+    second.set_endpoints(kBooks, {at("10.0.0.3")});
+    for (auto* provider : {&first, &second}) provider->set_synced(true);
+    EndpointTable table({{&first}, {&second}});
+    table.set_monitored_namespaces({"shop"});
+    table.refresh_status();
+    table.read({kBooks});
+
+    const auto weights = [&](ServiceProvider order) {
+      order.service = kBooks;
+      table.set_orders({{kBooks, std::move(order)}});
+      std::vector<std::optional<std::uint32_t>> out;
+      for (const Endpoint& endpoint : table.find(kBooks)->endpoints) out.push_back(endpoint.weight);
+      return out;
+    };
+    using Weights = std::vector<std::optional<std::uint32_t>>;
+    CHECK(weights({.service = {}, .providers = {{"first", 3}}}) ==
+          Weights{3, 4'294'967'295, std::nullopt});
+    CHECK(weights({.service = {}, .providers = {{"second", 0}, {"first", 1}}}) ==
+          Weights{1, 4'000'000'000, 0});
+    // A provider that is named without a weight keeps its own.
+    CHECK(weights({.service = {}, .providers = {{"first", {}}}}) ==
+          Weights{std::nullopt, 4'000'000'000, std::nullopt});
+  }
+
+  TEST_CASE("providers that an order excludes neither serve nor count as served outside") {
+    MemoryEndpointsProvider first{"first"};
+    FragileProvider second;
+    first.set_endpoints(kBooks, {at("10.0.0.1")});
+    second.inner.set_endpoints(kBooks, {at("10.0.0.2")});
+    second.outside = true;
+    first.set_synced(true);
+    second.inner.set_synced(true);
+    EndpointTable table({{&first}, {&second}});
+    table.set_monitored_namespaces({"shop"});
+    table.refresh_status();
+    table.read({kBooks});
+    CHECK(table.find(kBooks)->endpoints.size() == 2);
+    CHECK(table.find(kBooks)->served_outside);
+
+    table.set_orders(
+        {{kBooks, {.service = kBooks, .providers = {{"first", {}}}, .excludes_others = true}}});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.1")});
+    CHECK_FALSE(table.find(kBooks)->served_outside);
+
+    // A name that nobody has is nobody.
+    CHECK(table.set_orders(
+              {{kBooks,
+                {.service = kBooks, .providers = {{"third", {}}}, .excludes_others = true}}}) ==
+          std::set{kBooks});
+    CHECK(table.find(kBooks) == nullptr);
+    // Answers that were read meanwhile are there again.
+    first.set_endpoints(kBooks, {at("10.0.0.9")});
+    table.read({kBooks});
+    CHECK(table.find(kBooks) == nullptr);
+    table.set_orders({});
+    CHECK(table.find(kBooks)->endpoints == std::vector{at("10.0.0.2"), at("10.0.0.9")});
+  }
 }

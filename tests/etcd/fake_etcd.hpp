@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/json.hpp>
 #include <chrono>
@@ -13,10 +14,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/base64.hpp"
+#include "etcd/etcd_keys.hpp"
 #include "net/scripted_server.hpp"
 #include "net/tls_fixture.hpp"
 #include "osm/net/http.hpp"
@@ -25,55 +30,12 @@ namespace osm::etcd_test {
 
 namespace json = boost::json;
 
-// A key's value and its history in numbers.
-struct Value {
-  std::string base64;
-  int create_revision = 0;
-  int mod_revision = 0;
-  int version = 0;
-  std::string lease{};  // empty: none
-};
-
-struct Granted {
-  std::chrono::seconds life;
-  SteadyTime end;
-};
-
-// The keys of one cluster, shared by its members.
-struct Keys {
-  std::mutex mutex;
-  std::map<std::string, Value> values;
-  std::map<std::string, Granted> leases;
-  int revision = 1;
-  int granted = 0;
-  std::function<SteadyTime()> now = std::chrono::steady_clock::now;
-
-  // The rest: with `mutex` held.
-  void put(const std::string& key, std::string base64, std::string lease) {
-    Value& value = values[key];
-    value.base64 = std::move(base64);
-    value.lease = std::move(lease);
-    value.mod_revision = ++revision;
-    if (++value.version == 1) value.create_revision = revision;
-  }
-  void revoke(const std::string& lease) {
-    leases.erase(lease);
-    if (std::erase_if(values, [&](const auto& entry) { return entry.second.lease == lease; }) > 0)
-      ++revision;
-  }
-  void end_leases() {
-    for (auto at = leases.begin(); at != leases.end();) {
-      const auto [id, lease] = *at++;
-      if (now() >= lease.end) revoke(id);
-    }
-  }
-};
-
 class FakeEtcd {
  public:
   explicit FakeEtcd(std::shared_ptr<Keys> keys = std::make_shared<Keys>(),
                     std::function<certificate::CertificatePtr()> tls = {})
       : keys_(std::move(keys)), tls_(std::move(tls)) {}
+  ~FakeEtcd() { watches_ = -1; }
 
   std::string url(const std::string& scheme = "http") const {
     return scheme + "://" + server_.address().str();
@@ -107,6 +69,11 @@ class FakeEtcd {
     std::lock_guard lock(mutex_);
     ++tokens_;
   }
+  // Ends all watches of this member.
+  void cut_watches() { ++watches_; }
+  // While false, watches of this member tell nothing, as if it lagged.
+  void set_telling(bool telling) { telling_ = telling; }
+  int watches_opened() const { return watches_opened_; }
   // Turns users off; tokens given before are invalid.
   void require_nobody() { require("", ""); }
 
@@ -136,13 +103,90 @@ class FakeEtcd {
     for (std::string line; !(line = peer.next_request()).empty();) {
       const auto space = line.find(' ');
       const auto end = line.rfind(' ');
-      const net::Response response =
-          answer({line.substr(0, space), line.substr(space + 1, end - space - 1),
-                  peer.header("Authorization"), peer.body()});
+      const Asked asked{line.substr(0, space), line.substr(space + 1, end - space - 1),
+                        peer.header("Authorization"), peer.body()};
+      if (asked.path == "/v3/watch" && !faulty()) return watch(peer, asked);
+      const net::Response response = answer(asked);
       peer.send("HTTP/1.1 " + std::to_string(response.status) +
                 " x\r\nContent-Type: " + response.content_type + "\r\nContent-Length: " +
                 std::to_string(response.body.size()) + "\r\n\r\n" + response.body);
     }
+  }
+
+  bool faulty() const {
+    std::lock_guard lock(mutex_);
+    return fault_.has_value();
+  }
+
+  static bool send_result(net::Peer& peer, json::object result) {
+    const std::string line = json::serialize(json::object{{"result", std::move(result)}}) + '\n';
+    std::ostringstream size;
+    size << std::hex << line.size();
+    return peer.send(size.str() + "\r\n" + line + "\r\n");
+  }
+
+  // The reason that etcd gives; empty: it may watch.
+  std::string refused_watch(const Asked& asked, const std::string& key) const {
+    std::lock_guard lock(mutex_);
+    const std::string code = "rpc error: code = ";
+    if (user_.empty() ? !asked.token.empty() : !asked.token.empty() && asked.token != token())
+      return code + "Unauthenticated desc = etcdserver: invalid auth token";
+    if (!user_.empty() && asked.token.empty())
+      return code + "InvalidArgument desc = etcdserver: user name is empty";
+    if (!only_key_.empty() && !key.starts_with(only_key_))
+      return code + "PermissionDenied desc = etcdserver: permission denied";
+    return {};
+  }
+
+  // Until the client goes. Every event has an answer of its own.
+  void watch(net::Peer& peer, const Asked& asked) {
+    const json::object body = json::parse(asked.body).at("create_request").as_object();
+    const std::string key = *from_base64(text_of(body, "key"));
+    const std::string end = *from_base64(text_of(body, "range_end"));
+    const int start =
+        body.contains("start_revision") ? std::stoi(text_of(body, "start_revision")) : 0;
+    if (!peer.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                   "Transfer-Encoding: chunked\r\n\r\n"))
+      return;
+    ++watches_opened_;
+    if (const std::string reason = refused_watch(asked, key); !reason.empty()) {
+      send_result(peer, {{"header", locked_header()},
+                         {"watch_id", "-1"},
+                         {"created", true},
+                         {"canceled", true},
+                         {"cancel_reason", reason}});
+      return peer.wait_for_close();
+    }
+    send_result(peer, {{"header", locked_header()}, {"created", true}});
+    int next = start > 0 ? start : locked_revision() + 1;
+    for (const int mine = watches_; watches_ == mine;) {
+      std::vector<json::object> answers;
+      if (telling_) {
+        std::lock_guard lock(keys_->mutex);
+        if (next < keys_->compacted) {
+          send_result(peer, {{"header", {{"cluster_id", "1"}}},
+                             {"canceled", true},
+                             {"compact_revision", std::to_string(keys_->compacted)}});
+          break;
+        }
+        for (const Change& change : keys_->history)
+          if (change.revision >= next && change.key >= key && change.key < end)
+            answers.push_back({{"header", header()}, {"events", json::array{to_json(change)}}});
+        next = std::max(next, keys_->revision + 1);
+      }
+      for (json::object& answer : answers)
+        if (!send_result(peer, std::move(answer))) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  json::object locked_header() const {
+    std::lock_guard lock(keys_->mutex);
+    return header();
+  }
+  int locked_revision() const {
+    std::lock_guard lock(keys_->mutex);
+    return keys_->revision;
   }
 
   net::Response answer(const Asked& asked) {
@@ -160,6 +204,8 @@ class FakeEtcd {
         {"/v3/kv/range", &FakeEtcd::range},
         {"/v3/kv/put", &FakeEtcd::put},
         {"/v3/kv/txn", &FakeEtcd::transact},
+        {"/v3/kv/deleterange", &FakeEtcd::remove},
+        {"/v3/kv/compaction", &FakeEtcd::compact},
         {"/v3/lease/grant", &FakeEtcd::grant},
         {"/v3/lease/keepalive", &FakeEtcd::keep_alive},
         {"/v3/lease/revoke", &FakeEtcd::revoke}};
@@ -208,21 +254,21 @@ class FakeEtcd {
     if (const json::value* const text = body.if_contains("range_end"))
       end = *from_base64(std::string(text->as_string()));
     const bool keys_only = body.contains("keys_only") && body.at("keys_only").as_bool();
+    const std::size_t limit =
+        body.contains("limit") ? body.at("limit").to_number<std::size_t>() : 0;
+    // The only old revision that is known here: the one before a page.
+    if (body.contains("revision") && std::stoi(text_of(body, "revision")) < keys_->compacted)
+      return refusal(400, 11, "etcdserver: mvcc: required revision has been compacted");
     json::array pairs;
+    std::size_t count = 0;
     for (auto at = keys_->values.lower_bound(key); at != keys_->values.end() && at->first < end;
-         ++at) {
-      const Value& value = at->second;
-      json::object pair{{"key", base64(at->first)},
-                        {"create_revision", std::to_string(value.create_revision)},
-                        {"mod_revision", std::to_string(value.mod_revision)},
-                        {"version", std::to_string(value.version)}};
-      if (!keys_only && !value.base64.empty()) pair["value"] = value.base64;
-      if (!value.lease.empty()) pair["lease"] = value.lease;
-      pairs.push_back(std::move(pair));
-    }
+         ++at, ++count)
+      if (limit == 0 || pairs.size() < limit)
+        pairs.push_back(to_json(at->first, at->second, keys_only));
     json::object out{{"header", header()}};
+    if (count > pairs.size()) out["more"] = true;
     if (!pairs.empty()) {
-      out["count"] = std::to_string(pairs.size());
+      out["count"] = std::to_string(count);
       out["kvs"] = std::move(pairs);
     }
     return net::json_response(json::serialize(out));
@@ -237,27 +283,44 @@ class FakeEtcd {
     return net::json_response(json::serialize(json::object{{"header", header()}}));
   }
 
+  net::Response remove(const json::object& body) const {
+    std::string key;
+    if (auto refused = refused_key(body, key)) return *refused;
+    keys_->remove(key);
+    return net::json_response(json::serialize(json::object{{"header", header()}}));
+  }
+
+  net::Response compact(const json::object& body) const {
+    keys_->compact(std::stoi(text_of(body, "revision")));
+    return net::json_response(json::serialize(json::object{{"header", header()}}));
+  }
+
   net::Response transact(const json::object& body) const {
     const json::object& condition = body.at("compare").as_array().at(0).as_object();
-    const json::object& put =
-        body.at("success").as_array().at(0).as_object().at("request_put").as_object();
-    // The only transaction that is known here: put the key if it is of this revision; 0: if there
-    // is none.
+    const json::object& then = body.at("success").as_array().at(0).as_object();
+    const bool puts = then.contains("request_put");
+    const json::object& change = then.at(puts ? "request_put" : "request_delete_range").as_object();
+    // The only transactions that are known here: put or delete the key if it is of this revision;
+    // 0: if there is none.
     const bool created = condition.at("target") == "CREATE";
     CHECK((created || condition.at("target") == "MOD"));
     CHECK(condition.at("result") == "EQUAL");
-    CHECK(condition.at("key") == put.at("key"));
+    CHECK(condition.at("key") == change.at("key"));
     std::string key;
-    if (auto refused = refused_key(put, key)) return *refused;
+    if (auto refused = refused_key(change, key)) return *refused;
     const auto at = keys_->values.find(key);
     const Value value = at == keys_->values.end() ? Value() : at->second;
     json::object out;
     if (text_of(condition, created ? "create_revision" : "mod_revision") ==
         std::to_string(created ? value.create_revision : value.mod_revision)) {
-      keys_->put(key, text_of(put, "value"), "");
+      if (puts)
+        keys_->put(key, text_of(change, "value"), "");
+      else
+        keys_->remove(key);
       out["succeeded"] = true;
-      out["responses"] = json::array{json::object{
-          {"response_put", {{"header", {{"revision", std::to_string(keys_->revision)}}}}}}};
+      out["responses"] = json::array{
+          json::object{{puts ? "response_put" : "response_delete_range",
+                        {{"header", {{"revision", std::to_string(keys_->revision)}}}}}}};
     }
     out["header"] = header();
     return net::json_response(json::serialize(out));
@@ -308,6 +371,9 @@ class FakeEtcd {
   std::string user_;
   std::string password_;
   std::string only_key_;
+  std::atomic<int> watches_{0};  // changes when the present ones end
+  std::atomic<int> watches_opened_{0};
+  std::atomic<bool> telling_{true};
   net::ScriptedServer server_{[this](net::Peer& peer) { serve(peer); }};  // last: it uses the rest
 };
 

@@ -33,6 +33,19 @@ struct Fixture {
   etcd_test::ClientOptions client{{etcd.url()}};
 };
 
+TEST_SUITE("etcd::make_drain_record") {
+  TEST_CASE_FIXTURE(Fixture, "the contract of records is kept, in a key of its own") {
+    osm::testing::check_record_contract([&] {
+      auto record = etcd::make_drain_record(client.options);
+      REQUIRE_MESSAGE(record.ok(), record.error().text());
+      return *std::move(record);
+    });
+    const std::lock_guard lock(etcd.keys().mutex);
+    CHECK(etcd.keys().values.contains("/osm/ca/drained-machines"));
+    CHECK_FALSE(etcd.keys().values.contains("/osm/ca/rotation"));
+  }
+}
+
 TEST_SUITE("etcd::make_rotation_record") {
   TEST_CASE_FIXTURE(Fixture, "the contract of records is kept") {
     osm::testing::check_record_contract([&] { return open(); });

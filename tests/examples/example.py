@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 
 BIN = None  # set by main()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ExampleCase(unittest.TestCase):

@@ -59,7 +59,7 @@ class Mesh {
        .limits = {.per_second = 1 << 20, .per_second_per_namespace = 1 << 20},
        .envoy_image = "envoy",
        .init_container_image = "init",
-       .native_sidecars = true});
+       .native_sidecars = [] { return true; }});
 };
 
 json::value parsed(std::string_view text) {

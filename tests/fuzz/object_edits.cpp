@@ -292,6 +292,11 @@ spec:
       global: {descriptors: [{entries: [{remoteAddress: {}}]}]}
 ---
 apiVersion: workload.openservicemesh.io/v1alpha1
+kind: ServiceProvider
+metadata: {name: order, namespace: b}
+spec: {service: server, providers: [{name: kubernetes}, {name: vm, weight: 2}], others: Exclude}
+---
+apiVersion: workload.openservicemesh.io/v1alpha1
 kind: Denylist
 metadata: {name: denied, namespace: osm-system}
 spec:
@@ -308,6 +313,19 @@ spec:
   ipAddresses: []
   ports: [{number: 443, protocol: https}, {number: 80, protocol: http}]
   matches: []
+---
+apiVersion: workload.openservicemesh.io/v1alpha1
+kind: DNSResource
+metadata: {name: named, namespace: b, labels: {app: server}}
+spec: {name: _web._tcp.b.example, type: SRV, serviceAccount: server, ports: [{name: web2, port: 8080}]}
+---
+apiVersion: workload.openservicemesh.io/v1alpha1
+kind: AzureResource
+metadata: {name: set, namespace: b, labels: {app: server}}
+spec:
+  resourceID: /subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/x
+  serviceAccount: server
+  ports: [{name: web, port: 8080}]
 )";
 
 constexpr std::array<std::int64_t, 13> kNumbers{0,

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "azure/azure_resource.hpp"
+#include "dns/dns_resource.hpp"
 #include "fuzz/object_edits.hpp"
 #include "model/ip_address.hpp"
 #include "osm/ids.hpp"
@@ -14,6 +16,7 @@
 #include "osm/values/denylist.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/ingress_backend.hpp"
+#include "osm/values/service_provider.hpp"
 #include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
 #include "spec/log_format.hpp"
@@ -28,7 +31,8 @@ constexpr GroupKind kKinds[] = {
     kinds::kMeshConfig,     kinds::kVirtualMachine,   kinds::kMeshRootCertificate,
     kinds::kEgress,         kinds::kIngressBackend,   kinds::kRetry,
     kinds::kTelemetry,      kinds::kExtensionService, kinds::kUpstreamTrafficSetting,
-    kinds::kDenylist};
+    kinds::kDenylist,       kinds::kDnsResource,      kinds::kAzureResource,
+    kinds::kServiceProvider};
 
 void check_problems(const Object& object, const std::vector<Problem>& problems, bool valid) {
   require(valid || !problems.empty(), "an object that is left out has a reason", object.key.str());
@@ -191,17 +195,24 @@ void decode(const Object& object) {
     for (const ProxyId& proxy : list->proxies) require(is_uuid(proxy.str()), "UUIDs are denied");
   } else if (const spec::Kind* known = spec::find_kind(spec::mesh_kinds(), kind);
              known != nullptr && known->decode != nullptr) {
-    const spec::DecodedPolicy decoded = known->decode(object);
+    const spec::DecodedPolicy decoded = known->decode(object, "cluster.local");
     check_problems(object, decoded.problems, decoded.value != nullptr);
     if (decoded.value) check_values(*decoded.value);
-  } else if (kind == kinds::kVirtualMachine) {
-    const auto decoded = vm::decode_virtual_machine(object);
+  } else if (kind == kinds::kVirtualMachine || kind == kinds::kDnsResource ||
+             kind == kinds::kAzureResource) {
+    const auto decoded = kind == kinds::kDnsResource     ? dns::decode_dns_resource(object)
+                         : kind == kinds::kAzureResource ? azure::decode_azure_resource(object)
+                                                         : vm::decode_virtual_machine(object);
     check(object, decoded);
     if (!decoded.value) return;
     check_name(decoded.value->name);
     check_name(decoded.value->account);
     if (decoded.value->proxy_id)
       require(is_uuid(decoded.value->proxy_id->str()), "a proxy's id is a UUID");
+    if (kind == kinds::kAzureResource)
+      require(azure::resource_id_of(decoded.value->resource).has_value(), "an id can be asked for");
+    if (kind == kinds::kDnsResource)
+      require(dns::question_of(decoded.value->resource).has_value(), "a name can be asked for");
   }
 }
 

@@ -24,7 +24,8 @@ class OneObjectApi : public kubernetes::Api, public kubernetes::Cluster {
   std::string server() const override { return "https://memory"; }
   Api& api() override { return *this; }
 
-  Result<Object> get(const Resource&, const std::string&, const std::string& name) override {
+  Result<Object> get(const Resource&, const std::string&, const std::string& name,
+                     const std::string&) override {
     if (object) return *object;
     return Error{ErrorCode::kNotFound, name + " not found"};
   }

@@ -195,6 +195,16 @@ TEST_SUITE("inject::vm_bootstrap") {
     CHECK(contains(hosts, "127.0.0.1 localhost\n"));
   }
 
+  TEST_CASE("full names in hosts end with the domain of the cluster") {
+    Case bootstrap;
+    bootstrap.input.services = {service("web", "front", "10.96.0.2")};
+    bootstrap.input.cluster_domain = "k8s.corp.example";
+    CHECK(contains(bootstrap.content("hosts"),
+                   "\n10.96.0.2 front.web front.web.svc front.web.svc.k8s.corp.example\n"));
+    bootstrap.input.cluster_domain = "corp\n192.0.2.1 registry";
+    CHECK(contains(bootstrap.failure(), "cluster_domain"));
+  }
+
   TEST_CASE("the controller and the mesh's IPv6 services reach the interception") {
     Case bootstrap;
     bootstrap.input.services = {service("web", "front", "fd00:96::2")};

@@ -14,6 +14,7 @@
 #include "base/base64.hpp"
 #include "base/times.hpp"
 #include "inject/json_patch.hpp"
+#include "inject/json_tools.hpp"
 #include "inject/pod_cases.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/runtime/system.hpp"
@@ -55,11 +56,14 @@ struct AskedManager final : testing::MemoryCertificateManager {
 
 // An injector in a cluster of one namespace.
 struct Mesh {
-  explicit Mesh(InjectionLimits given = {}) : limits(given) {}
+  explicit Mesh(InjectionLimits given = {}, XdsVariant variant = XdsVariant::kDelta)
+      : limits(given), xds(variant) {}
 
   const InjectionLimits limits;
   int asked = 0;
   bool any_namespace = false;
+  bool native = true;
+  const XdsVariant xds;
   std::optional<WaitingSecrets> waiting;
   testing::ManualClock clock;
   testing::ManualExecutor executor{clock};
@@ -88,7 +92,8 @@ struct Mesh {
        .version = "9.9.9",
        .envoy_image = "envoy:1",
        .init_container_image = "init:1",
-       .native_sidecars = true});
+       .native_sidecars = [this] { return native; },
+       .xds = xds});
 
   Status keep(const BootstrapSecret& secret) {
     if (!storage.ok()) return storage;
@@ -170,6 +175,29 @@ TEST_SUITE("inject::Injector") {
     CHECK(bootstrap_under({.ecdh_curves = {"X25519"}}) == usual);
     CHECK(bootstrap_under({.maximum = TlsVersion::kTls12,
                            .cipher_suites = {"ECDHE-ECDSA-CHACHA20-POLY1305"}}) == usual);
+  }
+
+  TEST_CASE("bootstraps name the injector's variant of xDS") {
+    for (const auto& [variant, type] : {std::pair{XdsVariant::kDelta, "api_type: DELTA_GRPC"},
+                                        std::pair{XdsVariant::kSotw, "api_type: GRPC"}}) {
+      CAPTURE(type);
+      Mesh mesh({}, variant);
+      mesh.ask(request_for(golden_pod("plain").pod));
+      REQUIRE(mesh.secrets.size() == 1);
+      for (const BootstrapFile& file : mesh.secrets.begin()->second.files)
+        if (file.name == "bootstrap.yaml") CHECK(contains(file.content, type));
+    }
+  }
+
+  TEST_CASE("each pod asks anew if sidecars are native") {
+    Mesh mesh;
+    const json::object pod = golden_pod("plain").pod;
+    for (const bool native : {true, false, true}) {
+      mesh.native = native;
+      const json::object patched = inject_test::apply_patch(
+          pod, patch_of(mesh.ask(request_for(pod, "uid-" + std::to_string(++mesh.asked)))));
+      CHECK(patched.at("spec").at("containers").as_array().size() == (native ? 1 : 2));
+    }
   }
 
   TEST_CASE("the certificate is the proxy's for the pod's account and is not cached") {
@@ -302,10 +330,76 @@ TEST_SUITE("inject::Injector") {
     CHECK_FALSE(again.contains("patch"));
   }
 
+  // The API server asks again after another webhook changed the pod: the UID is another one.
+  TEST_CASE("a pod that comes back with another request UID is unchanged, and has one Secret") {
+    Mesh mesh;
+    for (const char* name : {"plain", "probes", "hooks"}) {
+      CAPTURE(name);
+      const json::object pod = golden_pod(name).pod;
+      const json::object patched = inject_test::apply_patch(
+          pod, patch_of(mesh.ask(request_for(pod, std::string(name) + "-1"))));
+      const std::size_t secrets = mesh.secrets.size();
+      const json::object again = mesh.ask(request_for(patched, std::string(name) + "-2"));
+      CHECK(again.at("allowed") == true);
+      CHECK_FALSE(again.contains("patch"));
+      CHECK(mesh.secrets.size() == secrets);
+    }
+  }
+
+  TEST_CASE(
+      "a container that another webhook added is taken in, under the same UUID if it can be") {
+    Mesh mesh;
+    const json::object pod = golden_pod("plain").pod;
+    const json::object first = inject_test::apply_patch(pod, patch_of(mesh.ask(request_for(pod))));
+    const auto come_back = [&](const char* added, const char* list, const char* uid) {
+      json::object changed = first;
+      json::array& containers = list_at(changed, "spec", list);
+      containers.insert(containers.begin(), json::parse(added));
+      const json::object response = mesh.ask(request_for(changed, uid));
+      return response.contains("patch") ? inject_test::apply_patch(changed, patch_of(response))
+                                        : changed;
+    };
+    const json::object plain = come_back(R"({"name": "agent", "image": "a"})", "containers", "u-2");
+    CHECK(uuid_of(plain) == uuid_of(first));
+    CHECK(mesh.secrets.size() == 1);
+    const json::object early =
+        come_back(R"({"name": "early", "image": "a"})", "initContainers", "u-3");
+    CHECK(early.at("spec").at("initContainers").at(0).at("name") == "osm-init");
+    CHECK(early.at("spec").at("initContainers").at(1).at("name") == "envoy");
+    CHECK(early.at("spec").at("initContainers").at(2).at("name") == "early");
+    CHECK(uuid_of(early) == uuid_of(first));
+    CHECK(mesh.secrets.size() == 1);
+    // The sidecar has to answer its probe, so the bootstrap is another one.
+    const json::object probed = come_back(
+        R"({"name": "agent", "image": "a", "readinessProbe": {"tcpSocket": {"port": 81}}})",
+        "containers", "u-4");
+    CHECK(uuid_of(probed) != uuid_of(first));
+    CHECK(mesh.secrets.contains("shop/envoy-bootstrap-config-" + uuid_of(probed)));
+    CHECK(contains(json::serialize(probed.at("spec").at("containers").at(0)), "15902"));
+  }
+
+  TEST_CASE("a copy of another name, a late one, and one of a dry run become other proxies") {
+    Mesh mesh;
+    const json::object pod = golden_pod("plain").pod;
+    json::object dry = request_for(pod, "uid-0");
+    dry["dryRun"] = true;
+    const json::object shown = inject_test::apply_patch(pod, patch_of(mesh.ask(dry)));
+    CHECK(mesh.ask(request_for(shown, "uid-1")).contains("patch"));
+    const json::object first =
+        inject_test::apply_patch(pod, patch_of(mesh.ask(request_for(pod, "uid-2"))));
+    json::object copy = first;
+    copy.at("metadata").as_object()["name"] = "copy";
+    CHECK(mesh.ask(request_for(copy, "uid-3")).contains("patch"));
+    mesh.clock.advance(std::chrono::seconds(10));
+    CHECK(mesh.ask(request_for(first, "uid-4")).contains("patch"));
+    CHECK(mesh.secrets.size() == 4);
+  }
+
   TEST_CASE("an injected pod that is created anew becomes another proxy") {
     Mesh mesh;
     const json::object pod = golden_pod("probes").pod;
     const json::object first = inject_test::apply_patch(pod, patch_of(mesh.ask(request_for(pod))));
+    mesh.clock.advance(std::chrono::seconds(10));
     const json::object copy =
         inject_test::apply_patch(first, patch_of(mesh.ask(request_for(first, "uid-2"))));
     CHECK(uuid_of(copy) != uuid_of(first));
@@ -332,7 +426,10 @@ TEST_SUITE("inject::Injector") {
     update["operation"] = "UPDATE";
     json::object other = request_for(golden_pod("plain").pod);
     other["kind"].as_object()["kind"] = "Deployment";
-    for (const json::object& request : {request_for(host), update, other}) {
+    const json::object told = mesh.ask(request_for(host));
+    CHECK_FALSE(told.contains("patch"));
+    CHECK(contains(std::string(told.at("warnings").at(0).as_string()), "spec.hostNetwork is true"));
+    for (const json::object& request : {update, other}) {
       const json::object response = mesh.ask(request);
       CHECK(response == json::object{{"uid", "uid-1"}, {"allowed", true}});
     }

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -50,6 +52,17 @@ std::string in_namespace(const InterceptionOptions& options, const std::string& 
   REQUIRE_MESSAGE(ran.status == 0, ran.output,
                   "\n(this test needs root, unshare and iptables: tools/setup installs them)");
   return ran.output;
+}
+
+// `resolv_conf` is /etc/resolv.conf for the script.
+std::string with_resolv_conf(const InterceptionOptions& options, const std::string& resolv_conf,
+                             const std::string& commands) {
+  const testing::TemporaryDirectory directory;
+  directory.write("resolv.conf", resolv_conf);
+  directory.write("run.sh", "mount --bind " + directory.str() + "/resolv.conf /etc/resolv.conf; " +
+                                commands + "\n");
+  return in_namespace(options,
+                      "unshare --mount sh -e " + directory.str() + "/run.sh \"$INTERCEPT\"");
 }
 
 InterceptionOptions everything() {
@@ -167,6 +180,64 @@ TEST_SUITE("intercept.sh in a real network namespace") {
                              "/first.sh; iptables -t nat -S | grep -c 9100; $INTERCEPT; "
                              "! iptables -t nat -S | grep 9100");
     CHECK(output == "1\n");
+  }
+
+  TEST_CASE("questions to the machine's name servers go to the proxy, but not its own") {
+    const InterceptionOptions options{.dns = true};
+    const std::string shown =
+        "iptables -t nat -S OUTPUT | grep DNS; iptables -t nat -S OSM_PROXY_DNS";
+    const std::string jump = "-A OUTPUT -p udp -m udp --dport 53 -j OSM_PROXY_DNS\n";
+    const std::string own =
+        "-N OSM_PROXY_DNS\n-A OSM_PROXY_DNS -m owner --uid-owner 1500 -j RETURN\n";
+    const auto to_proxy = [](const std::string& server) {
+      return "-A OSM_PROXY_DNS -d " + server + "/32 -p udp -j REDIRECT --to-ports 15053\n";
+    };
+    CHECK(with_resolv_conf(
+              options, "search x\nnameserver 10.0.0.2\nnameserver fd00::1\nnameserver 10.0.0.3",
+              "$1; $1; " + shown) == jump + own + to_proxy("10.0.0.2") + to_proxy("10.0.0.3"));
+    // The resolver on loopback may ask the other one.
+    CHECK(with_resolv_conf(options, "nameserver 10.0.0.2\nnameserver 127.0.0.53\n",
+                           "$1; " + shown) == jump + own + to_proxy("127.0.0.53"));
+    const std::string without =
+        with_resolv_conf(options, "nameserver fd00::1\n",
+                         "$1; iptables -t nat -S OUTPUT | grep -c OSM_PROXY_OUTBOUND");
+    CHECK(without.find("/etc/resolv.conf names no IPv4 name server") != std::string::npos);
+    CHECK(without.ends_with("\n1\n"));  // TCP is redirected
+  }
+
+  TEST_CASE("--remove and a script without names give the name servers back") {
+    const std::string rules = std::string("rules() { ") + kRules + "; }; ";
+    const testing::TemporaryDirectory directory;
+    directory.write("without.sh", script({}));
+    const std::string without = "sh " + directory.str() + "/without.sh; ";
+    CHECK(with_resolv_conf({.dns = true}, "nameserver 10.0.0.2\n",
+                           rules +
+                               "before=$(rules); $1; $1 --remove; after=$(rules); "
+                               "[ \"$before\" = \"$after\" ] || echo remove leaves something; " +
+                               without + "plain=$(rules); $1; " + without +
+                               "again=$(rules); "
+                               "[ \"$plain\" = \"$again\" ] || echo names are still redirected") ==
+          "");
+  }
+
+  TEST_CASE("a VirtualMachine asks for names by an annotation, and another value is refused") {
+    const auto asked = [](const std::string& value) {
+      Object machine;
+      machine.key = {kinds::kVirtualMachine, "shop", "web-1"};
+      machine.document = std::make_shared<const boost::json::value>(boost::json::parse(
+          R"({"metadata": {"annotations": {"openservicemesh.io/dns": ")" + value + R"("}}})"));
+      return machine_interception({}, machine);
+    };
+    REQUIRE(asked("enabled").ok());
+    CHECK(asked("enabled")->dns);
+    const auto refused = asked("yes");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kInvalidField);
+    CHECK(refused.error().message.find("openservicemesh.io/dns") != std::string::npos);
+    CHECK(refused.error().message.find("must be enabled") != std::string::npos);
+    Object silent;
+    silent.document = std::make_shared<const boost::json::value>(boost::json::object());
+    CHECK_FALSE(machine_interception({}, silent)->dns);
   }
 
   TEST_CASE("interception goes before rules that were there") {

@@ -57,6 +57,12 @@ TEST_SUITE("inject::pod_bootstrap") {
     CHECK(contains(yaml, "  cluster: \"bookstore.shop\"\n"));
   }
 
+  TEST_CASE("the controller's name has the domain of the cluster's DNS") {
+    const std::string yaml =
+        inject_test::bootstrap_yaml(golden_pod("plain").patched(), "example.internal");
+    CHECK(contains(yaml, "address: \"osm-controller.osm-system.svc.example.internal\""));
+  }
+
   TEST_CASE("nothing is served before the mesh has answered, not even probes") {
     const std::string yaml = inject_test::bootstrap_yaml(golden_pod("plain").patched());
     CHECK(contains(yaml, "cds_config: {resource_api_version: V3, initial_fetch_timeout: 0s, ads"));

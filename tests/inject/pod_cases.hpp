@@ -1,5 +1,6 @@
 // Pods as tests write them: tests/inject/golden/pods/<case>/pod.yaml. Beside the Pod a case may
-// have its Namespace, the MeshConfig, and `native: false` for an API server before 1.29.
+// have its Namespace, the MeshConfig, `native: false` for an API server before 1.29, and
+// `cni: true` where a CNI plugin installs the interception.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -32,6 +33,7 @@ struct PodCase {
                                 {{"openservicemesh.io/sidecar-injection", "enabled"}}};
   MeshConfig config;
   bool native = true;
+  bool cni = false;
 
   inject::PodPatchInput input() const {
     return {.pod = pod,
@@ -41,6 +43,7 @@ struct PodCase {
             .config = config,
             .images = {.envoy = "envoy:1", .init_container = "init:1"},
             .native_sidecars = native,
+            .cni = cni,
             .metrics = inject::wants_metrics(ns).value_or(false)};
   }
   inject::PatchedPod patched() const {
@@ -80,6 +83,8 @@ inline PodCase pod_case(const std::string& yaml) {
     const json::value* kind = object.if_contains("kind");
     if (const json::value* native = object.if_contains("native")) {
       result.native = native->as_bool();
+    } else if (const json::value* cni = object.if_contains("cni")) {
+      result.cni = cni->as_bool();
     } else if (kind != nullptr && *kind == "MeshConfig") {
       result.config = mesh_config_of(object);
     } else if (kind != nullptr && *kind == "Namespace") {
@@ -122,7 +127,8 @@ inline certificate::Certificate proxy_certificate(const std::string& common_name
   return certificate;
 }
 
-inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedPod& patched) {
+inline std::vector<inject::BootstrapFile> bootstrap_files(
+    const inject::PatchedPod& patched, const std::string& cluster_domain = "cluster.local") {
   const certificate::Certificate certificate =
       proxy_certificate(kProxy.str() + '.' + patched.account.ns);
   const std::string roots = "-----the roots-----\n";
@@ -130,13 +136,14 @@ inline std::vector<inject::BootstrapFile> bootstrap_files(const inject::PatchedP
                                       .trust_bundle_pem = roots,
                                       .account = patched.account,
                                       .trust_domain = TrustDomain{"cluster.local"}},
-                                     patched.probes, "osm-system");
+                                     patched.probes, "osm-system", cluster_domain);
   REQUIRE_MESSAGE(files.ok(), files.error().message);
   return *std::move(files);
 }
 
-inline std::string bootstrap_yaml(const inject::PatchedPod& patched) {
-  for (const inject::BootstrapFile& file : bootstrap_files(patched))
+inline std::string bootstrap_yaml(const inject::PatchedPod& patched,
+                                  const std::string& cluster_domain = "cluster.local") {
+  for (const inject::BootstrapFile& file : bootstrap_files(patched, cluster_domain))
     if (file.name == "bootstrap.yaml") return file.content;
   FAIL("no bootstrap.yaml");
   return {};

@@ -14,7 +14,9 @@ namespace {
 using inject_test::golden_pod;
 using inject_test::PodCase;
 
-std::string init_script(const PodCase& pod) {
+// The script of the init container that applies the rules itself.
+std::string init_script(PodCase pod) {
+  pod.cni = false;
   const PatchedPod patched = pod.patched();
   for (const auto& container : patched.pod.at("spec").at("initContainers").as_array())
     if (container.at("name") == "osm-init")

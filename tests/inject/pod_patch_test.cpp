@@ -35,7 +35,11 @@ PodCase with_container(const std::string& fields) {
   return pod_case("spec: {containers: [{name: web, image: w, " + fields + "}]}\nmetadata: {}\n");
 }
 
-Result<bool> wanted(const PodCase& pod) { return wants_sidecar(pod.pod, pod.ns, kMesh); }
+Result<bool> wanted(const PodCase& pod, const MeshMembership& mesh = kMesh) {
+  const auto decision = wants_sidecar(pod.pod, pod.ns, mesh);
+  if (!decision.ok()) return decision.error();
+  return decision->wanted;
+}
 
 const json::object& container_of(const json::object& pod, const char* list, std::string_view name) {
   for (const json::value& container : pod.at("spec").at(list).as_array())
@@ -97,6 +101,29 @@ TEST_SUITE("inject::patch_pod") {
     PodCase pod = golden_pod("probes");
     pod.native = false;
     CHECK(names_in(pod.patched().pod, "initContainers")[1] == "envoy");
+  }
+
+  TEST_CASE("the pod's annotation decides about a native sidecar, in both directions") {
+    for (const auto& [annotation, by_nodes, expected] :
+         {std::tuple{"enabled", false, true}, std::tuple{"disabled", true, false},
+          std::tuple{"yes", true, true}, std::tuple{"No", false, false}}) {
+      CAPTURE(annotation);
+      PodCase pod = with_annotation(std::string(kNativeSidecarAnnotation), annotation);
+      pod.native = by_nodes;
+      const json::object patched = pod.patched().pod;
+      CHECK((names_in(patched, "initContainers") ==
+             (expected ? std::vector<std::string>{"osm-init", "envoy"}
+                       : std::vector<std::string>{"osm-init"})));
+      CHECK(names_in(patched, "containers").size() == (expected ? 1 : 2));
+      pod.pod = patched;
+      CHECK(pod.patched().pod == patched);
+    }
+    PodCase own = golden_pod("probes");  // has a sidecar of its own
+    map_at(own.pod, "metadata", "annotations")[kNativeSidecarAnnotation] = "disabled";
+    CHECK(names_in(own.patched().pod, "containers").back() == "envoy");
+    CHECK(contains(with_annotation(std::string(kNativeSidecarAnnotation), "auto").failure(),
+                   "annotation openservicemesh.io/native-sidecar: 'auto' is neither enabled nor "
+                   "disabled"));
   }
 
   TEST_CASE("applied twice it is applied once") {
@@ -205,6 +232,20 @@ TEST_SUITE("inject::patch_pod") {
                    "port of the name 'db': declare it in its ports"));
   }
 
+  TEST_CASE("an account that cannot be an identity is refused with pod, account and remedy") {
+    const auto failure_of = [](const std::string& metadata, const std::string& account) {
+      return pod_case("metadata: " + metadata + "\nspec: {serviceAccountName: " + account +
+                      ", containers: [{name: web, image: w}]}\n")
+          .failure();
+    };
+    CHECK(failure_of("{name: web-0}", "book.store") ==
+          "the pod cannot have a sidecar: spec.serviceAccountName: pod shop/web-0 runs as account "
+          "'book.store', whose name has a dot and so is no identity of the mesh: use another "
+          "account, or annotate the pod openservicemesh.io/sidecar-injection: disabled");
+    CHECK(contains(failure_of("{generateName: web-}", "a.b"), "pod shop/web-* runs as account"));
+    CHECK(contains(failure_of("{name: web-0}", std::string(64, 'a')), "is no DNS label"));
+  }
+
   TEST_CASE("a value that is no pod is refused") {
     for (const char* yaml :
          {"metadata: {}", "spec: {}", "{metadata: [], spec: {}}", "{metadata: {}, spec: [1]}",
@@ -279,10 +320,25 @@ TEST_SUITE("inject::wants_sidecar") {
   TEST_CASE("pods of the host's network, of Windows and outside the mesh are left alone") {
     PodCase pod = golden_pod("plain");
     CHECK(wanted(pod).value_or(false));
-    for (const char* spec : {"{hostNetwork: true}", "{os: {name: windows}}",
-                             "{nodeSelector: {kubernetes.io/os: windows}}"}) {
+    for (const auto& [spec, reason] :
+         {std::pair{"{hostNetwork: true}", "spec.hostNetwork is true"},
+          std::pair{"{os: {name: windows}}", "it is for Windows"},
+          std::pair{"{nodeSelector: {kubernetes.io/os: windows}}", "it is for Windows"}}) {
       CAPTURE(spec);
-      CHECK_FALSE(wanted(pod_case(std::string("spec: ") + spec)).value_or(true));
+      PodCase left_out = pod_case(std::string("metadata: {}\nspec: ") + spec);
+      const auto decision = wants_sidecar(left_out.pod, left_out.ns, kMesh);
+      REQUIRE(decision.ok());
+      CHECK_FALSE(decision->wanted);
+      CHECK(contains(decision->warning, "gets no sidecar and is outside of the mesh"));
+      CHECK(contains(decision->warning, reason));
+      // Nobody asked for a sidecar, or nobody can tell.
+      for (const char* annotation : {"disabled", "maybe"}) {
+        map_at(left_out.pod, "metadata", "annotations")[kInjectionAnnotation] = annotation;
+        const auto quiet = wants_sidecar(left_out.pod, left_out.ns, kMesh);
+        REQUIRE(quiet.ok());
+        CHECK_FALSE(quiet->wanted);
+        CHECK(quiet->warning.empty());
+      }
     }
     for (const char* name : {"kube-system", "kube-public", "osm-system"}) {
       PodCase elsewhere = pod;
@@ -299,9 +355,9 @@ TEST_SUITE("inject::wants_sidecar") {
     moved.ns.labels["openservicemesh.io/ignore"] = "moved";
     CHECK(wanted(moved).value_or(false));
     const MeshMembership beside{"osm", "osm-system", true};
-    CHECK(wants_sidecar(moved.pod, moved.ns, beside).value_or(false));
-    CHECK_FALSE(wants_sidecar(pod.pod, pod.ns, beside).value_or(true));
-    CHECK_FALSE(wants_sidecar(ignored.pod, ignored.ns, beside).value_or(true));
+    CHECK(wanted(moved, beside).value_or(false));
+    CHECK_FALSE(wanted(pod, beside).value_or(true));
+    CHECK_FALSE(wanted(ignored, beside).value_or(true));
   }
 }
 

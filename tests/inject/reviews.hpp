@@ -89,7 +89,7 @@ inline spec::Kinds kinds_with_machines() {
   spec::Kinds kinds = spec::mesh_kinds();
   for (spec::Kind& kind : kinds)
     if (kind.name == kinds::kVirtualMachine)
-      kind.check = [](const Object& object) {
+      kind.check = [](const Object& object, const std::string& /*cluster_domain*/) {
         return std::vector<Problem>{
             {ErrorCode::kInvalidField, object.key, "", 0, "spec.address", "must be IPv4"}};
       };

@@ -89,6 +89,25 @@ TEST_SUITE("inject::Validator of policies") {
     CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second", "other"}).allowed);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "host names are judged in the domain of the cluster") {
+    constexpr const char* kHere = R"({"host": "api.shop.svc.example.internal"})";
+    constexpr const char* kSplit =
+        R"({"service": "api.shop.svc.example.internal", "backends": [{"service": "v1", "weight": 1}]})";
+    const Written split{"split.smi-spec.io/v1alpha2", "TrafficSplit", kSplit};
+    keep({kPolicyApi, "UpstreamTrafficSetting", kSetting, "first"});
+    CHECK(create(split).fields == Fields{"spec.service"});
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kHere, "second"}).allowed);
+    MeshConfig config;
+    config.proxy.cluster_domain = "example.internal";
+    spec.set_mesh_config(config);
+    CHECK(create(split).allowed);
+    // One Service under both names.
+    CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kHere, "second"}).fields ==
+          Fields{"spec.host"});
+    spec.put(smi::TrafficSplit{{"shop", "other"}, {"shop", "api"}, {{"v1", 1}}});
+    CHECK(create(split).fields == Fields{"spec.service"});
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a stored invalid policy does not block others") {
     keep({kPolicyApi, "UpstreamTrafficSetting",
           R"({"host": "api.shop.svc.cluster.local", "hosts": 7})", "broken"});

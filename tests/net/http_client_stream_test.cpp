@@ -4,6 +4,7 @@
 #include <fstream>
 #include <future>
 
+#include "net/gzip_text.hpp"
 #include "net/io_fixture.hpp"
 #include "net/scripted_server.hpp"
 #include "net/tls_fixture.hpp"
@@ -81,6 +82,34 @@ TEST_SUITE("net::HttpClient streams") {
     seen.set_value();
     CHECK(recorder.ended.get_future().get().ok());
     CHECK(recorder.text() == "head 200 application/json|one,two|end");
+  }
+
+  TEST_CASE("a compressed body arrives decompressed, and a damaged one ends the stream") {
+    const std::string body = gzip_text("one,two");
+    ScriptedServer server([&](Peer& peer) {
+      peer.next_request();
+      CHECK(peer.header("Accept-Encoding") == (peer.number() == 4 ? "" : "gzip"));
+      const bool plain = peer.number() == 2 || peer.number() == 4;
+      peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n");
+      peer.send(plain ? "\r\n" : "Content-Encoding: gzip\r\n\r\n");
+      if (plain) peer.send(chunk("plain"));
+      if (peer.number() == 1) peer.send(chunk(body.substr(0, 12)) + chunk(body.substr(12)));
+      if (peer.number() == 3) peer.send(chunk(body.substr(0, body.size() - 1)));
+      peer.send("0\r\n\r\n");
+      peer.wait_for_close();
+    });
+    IoThreads io;
+    const auto client = HttpClient::create({.address = server.address()}, io.executor);
+    const auto text_of = [&](bool gzip) {
+      Recorder recorder;
+      const Subscription stream = client->open_stream({.gzip = gzip}, recorder.events());
+      recorder.ended.get_future().wait();
+      return recorder.text();
+    };
+    CHECK(text_of(true) == "head 200 text/plain|one,two|end");
+    CHECK(text_of(true) == "head 200 text/plain|plain|end");
+    CHECK(text_of(true).find("|invalid-syntax: ") != std::string::npos);
+    CHECK(text_of(false) == "head 200 text/plain|plain|end");
   }
 
   TEST_CASE("a stream that breaks, or never gets a head, says so once") {

@@ -241,6 +241,41 @@ TEST_SUITE("net::HttpServer") {
     CHECK(used.read_some().ends_with("GET /2 "));
   }
 
+  TEST_CASE("a handler ends a connection with its response by the header Connection: close") {
+    Server s({}, [](const Request& request) {
+      Response response = text_response(request.path);
+      if (request.path == "/last") response.headers.emplace_back("Connection", "close");
+      return response;
+    });
+    RawConnection client(s.server->address());
+    client.send("GET /first HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::string first = client.read_some();
+    CHECK(first.ends_with("/first"));
+    CHECK(first.find("Connection: close") == std::string::npos);
+    client.send("GET /last HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::string last = client.read_all();
+    CHECK(last.ends_with("/last"));
+    CHECK(last.find("\r\nConnection: close\r\n") != std::string::npos);
+  }
+
+  TEST_CASE("a connection older than its bound ends with its next response, and not before") {
+    HttpServerOptions options;
+    options.max_age = 1s;
+    Server s(options, nullptr);
+    RawConnection client(s.server->address());
+    const auto opened = std::chrono::steady_clock::now();
+    int answers = 0;
+    for (std::string answer; answer.find("\r\nConnection: close\r\n") == std::string::npos;
+         ++answers) {
+      client.send("GET /again HTTP/1.1\r\nHost: x\r\n\r\n");
+      answer = client.read_some();
+      REQUIRE(answer.ends_with("GET /again "));
+    }
+    CHECK(std::chrono::steady_clock::now() - opened >= 1s);
+    CHECK(answers > 1);
+    CHECK(client.read_all().empty());
+  }
+
   TEST_CASE(
       "beyond the bound, a new connection replaces the oldest one without a running request") {
     HttpServerOptions options;

@@ -171,6 +171,26 @@ TEST_SUITE("root_rotation evidence") {
     CHECK(mesh.record.loads == before + 2);
   }
 
+  TEST_CASE("at rest each replica reads the record once a minute, and a step at once") {
+    Mesh mesh;
+    Served served;
+    served.proxies.connect("web");
+    Replica a(mesh, "a", &served), b(mesh, "b");
+    b.leads = false;
+    run(mesh, {&a, &b}, 130);
+    const int before = mesh.record.loads;
+    run(mesh, {&a, &b}, 600);
+    CHECK(mesh.record.loads - before >= 18);
+    CHECK(mesh.record.loads - before <= 22);
+    mesh.wish("next", RootRole::kPassive);
+    run(mesh, {&a, &b}, 2);
+    const auto recorded = root_rotation::parse_records(mesh.record.text).value();
+    REQUIRE(recorded.size() == 2);
+    for (const char* replica : {"a", "b"})
+      CHECK(root_rotation::parse_view(mesh.wall.said.at(replica)).value().follows ==
+            root_rotation::effect_of(recorded));
+  }
+
   TEST_CASE("more proxies at the leader than a report takes do not hold a rotation") {
     Mesh mesh;
     Served served;

@@ -247,6 +247,45 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK((*shown)->issuer_key_id == first);
   }
 
+  TEST_CASE("proxies are recalled when the last certificate was kept for an interval") {
+    Mesh mesh;
+    Served served;
+    served.proxies = {{"web"}, {{"web", {.leaf = true}}}};
+    Replica a(mesh, "a"), b(mesh, "b", &served);  // the Secrets are a's to write
+    b.leads = false;
+    mesh.wish("next", RootRole::kActive);
+    for (int i = 0; i < 60 && mesh.states()["next"] != RootState::kSigning; ++i)
+      run(mesh, {&a, &b}, 1);
+    REQUIRE(mesh.states().at(kOwnRoot) == RootState::kDraining);
+    served.recalled.clear();
+    for (a.kept_lag = 30; a.kept_lag > 0; --a.kept_lag) run(mesh, {&a, &b}, 1);
+    run(mesh, {&a, &b}, 4);  // the interval is 5 s
+    CHECK(served.recalled.empty());
+    run(mesh, {&a, &b}, 4);
+    CHECK(served.recalled.size() == 1);
+    SUBCASE("if some cannot be written, the others are recalled later") {
+      a.kept_lag = 3;
+      run(mesh, {&a, &b}, 18);
+      CHECK(served.recalled.size() == 1);
+      run(mesh, {&a, &b}, 6);
+      CHECK(served.recalled.size() == 2);
+    }
+    SUBCASE("distrust does not wait") {
+      a.kept_lag = 3;
+      run(mesh, {&a, &b}, 2);
+      REQUIRE(b.rotation->distrust(kOwnRoot, true).ok());
+      run(mesh, {&a, &b}, 2);
+      CHECK(served.recalled.size() == 2);
+    }
+  }
+
+  TEST_CASE("a CA that signs is in the metrics") {
+    Mesh mesh;
+    Replica a(mesh, "a");
+    run(mesh, {&a}, 2);
+    CHECK(mesh.metrics.value("osm_ca_signs") == 1);
+  }
+
   TEST_CASE("two replicas that both believe to lead take one step, not two") {
     Mesh mesh;
     Replica a(mesh, "a"), b(mesh, "b");

@@ -183,6 +183,7 @@ struct Replica {
     if (served) REQUIRE(rotation->attach(*served).ok());
     rotation->follow({.manager = *manager,
                       .leads = [this] { return leads; },
+                      .kept_lag = [this] { return std::optional<std::size_t>(kept_lag); },
                       .on_trust_domains = [this](const auto& domains) { return rename(domains); }});
   }
   ~Replica() { rotation->stop(); }
@@ -205,6 +206,7 @@ struct Replica {
 
   Mesh& mesh;
   bool leads = true;
+  std::size_t kept_lag = 0;
   bool deaf = false;
   std::vector<TrustDomains> told;
   testing::ManualExecutor executor;

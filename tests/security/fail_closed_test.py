@@ -23,7 +23,7 @@ class FailClosed(attacked.MeshTest):
 
     def assert_denied(self, source, destination):
         code, out, err = self.osm("policy", "check", source, destination)
-        self.assertEqual((code, err), (1, ""))
+        self.assertEqual((code, err), (3, ""))
         self.assertTrue(out.startswith("DENIED"), out)
 
     def assert_never_ready(self, problem):

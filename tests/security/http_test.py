@@ -116,7 +116,7 @@ class Http(attacked.MeshTest):
         self.assertIn(b" 413 ", self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\n"
                                          b"Content-Length: 99999999\r\n\r\n", unix=True))
         chunked = (b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
-                   (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 40)
+                   (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 140)  # of 8 MiB at most
         self.assertIn(b" 413 ", self.raw(chunked, unix=True))
         deep = b"[" * 100_000
         answer = self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"

@@ -3,6 +3,7 @@
 
 usage: methods_test.py --bin DIRECTORY
 """
+import json
 import re
 
 from lib.mesh import attacked
@@ -16,7 +17,8 @@ AGGREGATED = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 STREAMS = {STATE_OF_THE_WORLD, DELTA}
 CERTIFICATES = "/openservicemesh.certificate.v1.ProxyCertificateService/"
 RENEW = CERTIFICATES + "RenewCertificate"
-SERVED = STREAMS | {RENEW}
+DRAIN = CERTIFICATES + "DrainMachine"
+SERVED = STREAMS | {RENEW, DRAIN}
 # Services that servers offer by habit.
 HABITS = {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
           "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -90,6 +92,22 @@ class Methods(attacked.MeshTest):
                 self.assertEqual(connection.status(connection.open(RENEW, nonsense, end=True)),
                                  INVALID_ARGUMENT)
         self.assertFalse(self.controller.log("proxy certificate renewed"))
+
+    def test_a_proxy_drains_its_own_machine_whatever_it_asks(self):
+        self.proxy("api-1")
+        for nonsense in (b"\xff\xff\xff", b"\x12\xff\xff\x7f"):
+            with self.connect(self.web) as connection:
+                self.assertEqual(connection.status(connection.open(DRAIN, nonsense, end=True)),
+                                 INVALID_ARGUMENT)
+        # Fields that no such message has, with another machine's name, are no request about it.
+        named = b"".join(bytes([10 + 8 * n, len(value)]) + value for n, value in
+                         enumerate((b"shop", b"api-1", self.uuid("api-1").encode())))
+        with self.connect(self.web) as connection:
+            body = connection.message(connection.open(DRAIN, named, end=True))
+        self.assertNotIn(b"api-1", body)
+        drained = json.loads((self.state / "drained-machines.json").read_text())["machines"]
+        self.assertEqual([("shop", "web-1", self.uuid("web-1"))],
+                         [(m["namespace"], m["name"], m["uuid"]) for m in drained])
 
     def test_a_certificate_of_the_mesh_that_is_no_proxys_is_refused(self):
         ca = self.state / "ca" / "ca.pem"

@@ -43,9 +43,15 @@ inline Object object_of(const std::string& api_version, const std::string& kind,
   return *file.objects[0];
 }
 
-template <class T>
-void check_wrong(const std::string& api_version, const std::string& kind,
-                 Decoded<T> (*decode)(const Object&), const std::vector<Wrong>& rows) {
+// A decoder that reads host names of Services, in a cluster whose domain is the default one.
+template <class Result>
+auto by_default(Result (*decode)(const Object&, const std::string&)) {
+  return [decode](const Object& object) { return decode(object, "cluster.local"); };
+}
+
+template <class T, class Decode>
+void check_wrong(const std::string& api_version, const std::string& kind, Decode decode,
+                 const std::vector<Wrong>& rows) {
   for (const Wrong& row : rows) {
     CAPTURE(row.spec);
     const Object object = object_of(api_version, kind, row.spec);

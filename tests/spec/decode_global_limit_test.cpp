@@ -139,7 +139,7 @@ httpRoutes:
     const std::string first = kHttp + ".descriptors[0].entries[0]";
     const std::string match = first + ".headerValueMatch";
     check_refused(
-        decode_upstream_traffic_setting, kPolicyApi, kKind,
+        by_default(decode_upstream_traffic_setting), kPolicyApi, kKind,
         {
             {"host: api.shop\nrateLimit: {global: {http: {domain: a}}}",
              kHttp + ".rateLimitService", "required"},

@@ -106,7 +106,7 @@ observability: {tracing: {port: 9411}})")));
       return with("observability: {tracing", text) + "}";
     };
     check_wrong<MeshConfig>(
-        kConfigApi, "MeshConfig", decode_mesh_config,
+        kConfigApi, "MeshConfig", by_default(decode_mesh_config),
         {
             {authorized("enabled: true, address: a, port: 1"), kField, authorization + ".enabled",
              7, "no such field"},

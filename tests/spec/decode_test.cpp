@@ -64,7 +64,8 @@ ports:
     check_wrong<Service>(
         "v1", "Service", decode_service,
         {
-            {"ports: []", kField, "spec.clusterIP", 6, "nothing here allocates addresses"},
+            {"ports: []", kField, "spec.clusterIP", 6,
+             "allocates addresses only with --service-cidr"},
             {"clusterIP: ''", kField, "spec.clusterIP", 7, "set an IPv4 address"},
             {"clusterIP: fd00::1", kField, "spec.clusterIP", 7, "IPv6"},
             {"clusterIP: 0.0.0.0", kField, "spec.clusterIP", 7, "set an IPv4 address"},
@@ -291,6 +292,31 @@ rules:
     }
   }
 
+  TEST_CASE("a TrafficSplit takes names in the cluster's domain and in cluster.local, no others") {
+    const auto decoded = [](const std::string& form) {
+      return decode_traffic_split(
+          object_of(kSplitApi, "TrafficSplit",
+                    "service: books" + form + "\nbackends: [{service: v1" + form + ", weight: 9}]"),
+          "k8s.corp.example");
+    };
+    for (const std::string form :
+         {"", ".shop.svc", ".shop.svc.k8s.corp.example", ".shop.svc.cluster.local"}) {
+      CAPTURE(form);
+      const auto split = good(decoded(form));
+      CHECK(split.service == ServiceName{"shop", "books"});
+      CHECK(split.backends == std::vector<smi::SplitBackend>{{"v1", 9}});
+    }
+    for (const std::string form : {".shop.svc.k8s", ".shop.svc.corp.example", ".shop.svc.local",
+                                   ".shop.k8s.corp.example", ".shop.svc.k8s.corp.example.x"}) {
+      CAPTURE(form);
+      const auto refused = decoded(form);
+      CHECK_FALSE(refused.value);
+      REQUIRE_FALSE(refused.problems.empty());
+      CHECK(refused.problems[0].cause.find("api.shop.svc.k8s.corp.example") != std::string::npos);
+    }
+    CHECK(decoded(".far.svc.k8s.corp.example").problems[0].code == ErrorCode::kCrossNamespace);
+  }
+
   TEST_CASE("a port in a TrafficSplit's services has no effect, which is said") {
     const auto decoded = decode_traffic_split(
         object_of(kSplitApi, "TrafficSplit",
@@ -310,7 +336,7 @@ rules:
   TEST_CASE("a bad TrafficSplit is left out") {
     constexpr auto kWeights = ErrorCode::kInvalidWeights;
     check_wrong<smi::TrafficSplit>(
-        kSplitApi, "TrafficSplit", decode_traffic_split,
+        kSplitApi, "TrafficSplit", by_default(decode_traffic_split),
         {
             {"backends: [{service: v1, weight: 1}]", kField, "spec.service", 6, "required"},
             {"service: a", kField, "spec.backends", 6, "required"},
@@ -343,7 +369,7 @@ rules:
 
   TEST_CASE("a TrafficSplit without a weight above 0 is kept: its Service has no destination") {
     check_wrong<smi::TrafficSplit>(
-        kSplitApi, "TrafficSplit", decode_traffic_split,
+        kSplitApi, "TrafficSplit", by_default(decode_traffic_split),
         {
             {"service: a\nbackends: []", ErrorCode::kInvalidWeights, "spec.backends", 8, "503",
              false},
@@ -448,7 +474,7 @@ observability: {osmLogLevel: warn})")));
 
   TEST_CASE("a bad MeshConfig is refused, not read in part") {
     check_wrong<MeshConfig>(
-        kConfigApi, "MeshConfig", decode_mesh_config,
+        kConfigApi, "MeshConfig", by_default(decode_mesh_config),
         {
             {"traffic: {enableEgress: yes}", kField, "spec.traffic.enableEgress", 7,
              "true or false"},

@@ -122,10 +122,26 @@ httpRoutes:
     }
   }
 
+  TEST_CASE("an UpstreamTrafficSetting finds its Service in the cluster's domain, too") {
+    const auto service = [](const std::string& host) {
+      const DecodedPolicy setting = decode_upstream_traffic_setting(
+          object_of(kPolicyApi, std::string(kind()), "host: " + host), "k8s.corp.example");
+      REQUIRE(setting.value);
+      return setting.value->get<UpstreamTrafficSetting>()->service;
+    };
+    for (const char* host : {"api.shop", "api.shop.svc", "api.shop.svc.k8s.corp.example",
+                             "api.shop.svc.cluster.local"})
+      CHECK(service(host) == ServiceName{"shop", "api"});
+    // Hosts of Egresses.
+    for (const char* host :
+         {"api.shop.svc.corp.example", "api.shop.k8s.corp.example", "api.far.svc.k8s.corp.example"})
+      CHECK(service(host) == ServiceName());
+  }
+
   TEST_CASE("faults of an UpstreamTrafficSetting are refused with their fields") {
     const std::string http = "spec.rateLimit.local.http.";
     check_refused(
-        decode_upstream_traffic_setting, kPolicyApi, kind(),
+        by_default(decode_upstream_traffic_setting), kPolicyApi, kind(),
         {
             {"connectionSettings: {}", "spec.host", "required"},
             {"host: api", "spec.host", "with its namespace"},
@@ -217,7 +233,7 @@ httpRoutes:
     const std::string x = "no such field";
     const std::string http = "spec.rateLimit.local.http.";
     check_refused(
-        decode_upstream_traffic_setting, kPolicyApi, kind(),
+        by_default(decode_upstream_traffic_setting), kPolicyApi, kind(),
         {
             {kHost + "connectionSettings: {x: 1}", "spec.connectionSettings.x", x},
             {kHost + "connectionSettings: {tcp: {x: 1}}", "spec.connectionSettings.tcp.x", x},

@@ -65,7 +65,8 @@ TEST_SUITE("spec::DirectoryStore") {
     write_file(mesh / "a.yaml", namespace_yaml("a"));
     start();
     const auto catch_up = [&](milliseconds step) {
-      auto caught = std::async(std::launch::async, [&] { return store->catch_up(seconds(30)); });
+      auto caught =
+          std::async(std::launch::async, [&] { return store->catch_up(ns("a"), seconds(30)); });
       while (caught.wait_for(milliseconds(1)) != std::future_status::ready) executor.run_for(step);
       return caught.get();
     };
@@ -78,7 +79,7 @@ TEST_SUITE("spec::DirectoryStore") {
     fs::remove(mesh / "a.yaml");
     CHECK(catch_up(milliseconds(10)));
     CHECK(content() == Names{"b=1"});
-    CHECK_FALSE(store->catch_up(milliseconds(1)));  // nobody runs the executor
+    CHECK_FALSE(store->catch_up(ns("a"), milliseconds(1)));  // nobody runs the executor
   }
 
   TEST_CASE_FIXTURE(DirectoryFixture, "an object that only moved tells no key, but its new line") {

@@ -77,6 +77,7 @@ struct Replica {
 
   Replica& start() {
     spec = spec::make_mesh_spec({.store = store,
+                                 .cluster_domain = cluster_domain,
                                  .log = log,
                                  .metrics = metrics,
                                  .kept_config = spec::KeptConfigOptions{record, runtime, writes}});
@@ -118,6 +119,7 @@ struct Replica {
   MemoryRecord record;
   Runtime runtime;
   bool writes;
+  std::string cluster_domain = "cluster.local";
   std::unique_ptr<MeshSpec> spec;
   Subscription subscription;
   std::vector<std::vector<ObjectKey>> told;
@@ -147,6 +149,18 @@ TEST_SUITE("spec::KeptConfig") {
     other.put(config_yaml("false"));
     CHECK_FALSE(other.permissive());
     CHECK(other.problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "the recorded one has the domain of the cluster that reads it") {
+    one.start().put(
+        "apiVersion: config.openservicemesh.io/v1alpha2\nkind: MeshConfig\n"
+        "metadata: {name: osm-mesh-config, namespace: osm-system}\n"
+        "spec: {observability: {tracing: {enable: true}}}\n");
+    other.cluster_domain = "example.internal";
+    const ProxySettings settings = other.start().spec->get_mesh_config().proxy;
+    CHECK(settings.tracing.enabled);
+    CHECK(settings.cluster_domain == "example.internal");
+    CHECK(settings.tracing.address == "jaeger.osm-system.svc.example.internal");
   }
 
   TEST_CASE_FIXTURE(Fixture, "the recorded text is the object, to be created again") {

@@ -234,6 +234,31 @@ TEST_SUITE("spec::MeshSpec") {
           std::string::npos);
   }
 
+  TEST_CASE_FIXTURE(Fixture,
+                    "names are read in the domain of the cluster, with and without MeshConfig") {
+    put(service_yaml("books", "10.0.0.1"));
+    put(service_yaml("v1", "10.0.0.2"));
+    put(split_yaml("split", "v1.shop.svc.example.internal"));
+    put("apiVersion: policy.openservicemesh.io/v1alpha1\nkind: UpstreamTrafficSetting\n"
+        "metadata: {name: limits, namespace: shop}\n"
+        "spec: {host: books.shop.svc.example.internal}\n");
+    spec = spec::make_mesh_spec(
+        {.store = store, .cluster_domain = "example.internal", .log = log, .metrics = metrics});
+    CHECK(problems().empty());
+    REQUIRE(spec->list_traffic_splits().size() == 1);
+    CHECK(spec->list_traffic_splits()[0]->backends[0].service == "v1");
+    REQUIRE(spec->list_policies().size() == 1);
+    CHECK(spec->list_policies()[0]->reach.services == std::set<ServiceName>{{"shop", "books"}});
+    CHECK(spec->get_mesh_config().proxy.cluster_domain == "example.internal");
+    put(config_yaml("true") + "  observability: {tracing: {enable: true}}\n");
+    CHECK(spec->get_mesh_config().proxy.permissive);
+    CHECK(spec->get_mesh_config().proxy.cluster_domain == "example.internal");
+    CHECK(spec->get_mesh_config().proxy.tracing.address ==
+          "jaeger.osm-system.svc.example.internal");
+    store.remove(kConfig);
+    CHECK(spec->get_mesh_config().proxy.cluster_domain == "example.internal");
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a MeshConfig that is deleted stays in force, and a problem says so") {
     put(config_yaml("true"));
     start();

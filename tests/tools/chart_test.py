@@ -32,6 +32,11 @@ def objects(text):
     return found
 
 
+def leave_out_what_helm_makes_itself(by_osm, namespace):
+    """Its --create-namespace, and the Secret with the values of a release."""
+    del by_osm["Namespace", None, namespace], by_osm["ConfigMap", namespace, "osm-values"]
+
+
 def helm(*arguments):
     return subprocess.run([options.helm, *map(str, arguments)], capture_output=True, text=True)
 
@@ -73,7 +78,7 @@ class Random:
         if "enum" in schema:
             return self.rng.choice(schema["enum"])
         samples = ["", "a", "web-1", "a.b", "48h", "sha256:" + "0" * 64, "r.example:5000/mesh", "Big",
-                   "1.2", "x y", "a: b", "{{", "yes", "7"]
+                   "1.2", "x y", "a: b", "{{", "yes", "7", "/opt/cni/bin"]
         if self.rng.random() < 0.03:
             return self.rng.choice(samples)
         fitting = [s for s in samples if re.search(schema.get("pattern", ""), s)]
@@ -87,7 +92,7 @@ class Chart(unittest.TestCase):
         (by_helm, why), (by_osm, error) = rendered(namespace, *values)
         self.assertIsNotNone(by_helm, why)
         self.assertIsNotNone(by_osm, error)
-        by_osm.pop(("Namespace", None, namespace))  # Helm has --create-namespace
+        leave_out_what_helm_makes_itself(by_osm, namespace)
         self.assertEqual(by_helm, by_osm)
         return by_osm
 
@@ -100,11 +105,13 @@ class Chart(unittest.TestCase):
         found = self.check_equal(
             "osm-system", "--set", "osm.certificateProvider.kind=vault,osm.vault.host=vault.example",
             "--set", "osm.vault.caConfigMap=vault-ca,osm.enableReconciler=true,osm.besideOsmV1=true",
+            "--set", "osm.cni.enable=true",
             "--set", "osm.networkPolicy.enable=true,osm.webhookClientCAConfigMap=client-ca",
             "--set", "osm.osmController.autoScale.enable=true,osm.injector.autoScale.enable=true",
             "--set", "osm.image.registry=r.example/mesh,osm.imagePullSecrets[0].name=key",
             "--set", r"osm.injector.podLabels.example\.com/a=b,osm.injector.extraArgs={-v,debug}")
         for kind, name in (("NetworkPolicy", "osm-injector"), ("Deployment", "osm-reconciler"),
+                           ("DaemonSet", "osm-cni"),
                            ("HorizontalPodAutoscaler", "osm-controller")):
             self.assertIn((kind, "osm-system", name), found)
         self.assertNotIn("replicas", found["Deployment", "osm-system", "osm-controller"]["spec"])
@@ -129,7 +136,7 @@ class Chart(unittest.TestCase):
                 if by_helm is None:
                     refused += 1
                     continue
-                by_osm.pop(("Namespace", None, "osm-system"))
+                leave_out_what_helm_makes_itself(by_osm, "osm-system")
                 self.assertEqual(by_helm, by_osm, seen)
         self.assertLess(refused, ROUNDS, "no random values were taken")
 
@@ -146,14 +153,22 @@ class Chart(unittest.TestCase):
                 self.assertEqual((by_helm, by_osm), (None, None))
                 self.assertIn(said, error)
 
+    def test_the_memory_limit_leaves_room_beside_the_connections_of_proxies(self):
+        values = yaml.safe_load((CHART / "values.yaml").read_text())["osm"]["osmController"]
+        memory = {kind: int(of["memory"].removesuffix("M")) for kind, of in values["resource"].items()}
+        self.assertGreaterEqual(memory["limits"], values["adsMemory"] + memory["requests"])
+
     def test_helm_finds_nothing_to_complain_about(self):
         ran = helm("lint", "--strict", CHART)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
 
-    def test_the_chart_has_the_version_of_the_project(self):
+    def test_the_chart_and_its_crds_have_the_version_of_the_project(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         project = re.search(r"project\(osm VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
         self.assertEqual((chart["version"], chart["appVersion"]), (project, project))
+        for file in (CHART / "crds").iterdir():
+            labels = yaml.safe_load(file.read_text())["metadata"]["labels"]
+            self.assertEqual(labels.get("app.kubernetes.io/version"), project, file.name)
 
     def test_every_value_is_described_and_has_its_default(self):
         schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["osm"]

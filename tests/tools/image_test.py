@@ -62,7 +62,7 @@ class Bytes(Case):
     def test_the_same_programs_elsewhere_give_the_same_digests(self):
         elsewhere = self.directory / "elsewhere"
         shutil.copytree(options.bin, elsewhere / "bin", ignore=lambda _, names: [
-            n for n in names if n not in (*NAMES, "osm")])
+            n for n in names if n not in (*NAMES, "osm", "osm-cni")])
         shutil.copy(options.bin.parent / "osm.cdx.json", elsewhere)
         run(IMAGE, "--bin", elsewhere / "bin", "--out", elsewhere / "images")
         self.assertEqual(digests(elsewhere / "images"), digests(self.layout))
@@ -76,7 +76,7 @@ class Bytes(Case):
         self.assertEqual(len(list((layout / "blobs/sha256").iterdir())), 3)
 
     def test_no_program_knows_where_it_was_built(self):
-        for name in (*NAMES[:2], "osm"):
+        for name in (*NAMES[:2], "osm", "osm-cni"):
             found = re.findall(rb"[^\0]*" + re.escape(os.fsencode(ROOT)) + rb"[^\0]*",
                                (options.bin / name).read_bytes())
             self.assertEqual(found[:3], [], name)

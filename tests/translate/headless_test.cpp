@@ -265,6 +265,20 @@ TEST_SUITE("translate a headless service") {
     CHECK(routes.virtual_hosts(1).routes(0).route().cluster() == kPods);
   }
 
+  TEST_CASE("as apex of a split its full name ends with the cluster's domain") {
+    auto mesh = headless_mesh();
+    auto entry = headless_entry();
+    entry.split = std::vector<WeightedCluster>{{kServerService, 1}};
+    mesh.put(entry);
+    mesh.snapshot.config.proxy.cluster_domain = "example.internal";
+    const auto routes = mesh.routes(client_class(), "rds-outbound.80." + kFqdn);
+    const auto& domains = routes.virtual_hosts(0).domains();
+    CHECK(std::vector<std::string>(domains.begin(), domains.end()) ==
+          std::vector<std::string>{"server.server", "server.server:80", "server.server.svc",
+                                   "server.server.svc:80", "server.server.svc.example.internal",
+                                   "server.server.svc.example.internal:80"});
+  }
+
   TEST_CASE("as apex of a split its TCP connections reach the pod that is dialled") {
     auto mesh = headless_mesh(Protocol::kTcp);
     auto entry = headless_entry(Protocol::kTcp);

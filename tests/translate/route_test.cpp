@@ -73,6 +73,29 @@ TEST_SUITE("translate::route outbound") {
     CHECK_FALSE(routes.validate_clusters().value());
   }
 
+  TEST_CASE(
+      "the cluster's domain ends the full names, for clients and servers, and no other does") {
+    for (const std::string domain : {"example.internal", "k8s.corp.example"}) {
+      CAPTURE(domain);
+      auto mesh = worked_example();
+      mesh.snapshot.config.proxy.cluster_domain = domain;
+      const std::string full = "server.server.svc." + domain;
+      const std::vector<std::string> names{
+          "server.server", "server.server:80", "server.server.svc", "server.server.svc:80", full,
+          full + ":80"};
+      const auto outbound =
+          mesh.routes(client_class(), "rds-outbound.80.server.server.svc.cluster.local");
+      REQUIRE(outbound.virtual_hosts_size() == 1);
+      const auto& called = outbound.virtual_hosts(0).domains();
+      CHECK(std::vector<std::string>(called.begin(), called.end()) == names);
+      const auto inbound = mesh.routes(server_class(), "rds-inbound.14001");
+      REQUIRE(inbound.virtual_hosts_size() == 2);
+      const auto& served = inbound.virtual_hosts(0).domains();
+      REQUIRE(served.size() == 8);  // the short name, too
+      CHECK(std::vector<std::string>(served.begin() + 2, served.end()) == names);
+    }
+  }
+
   TEST_CASE("short names resolve within the namespace only, in permissive mode too") {
     auto mesh = worked_example();
     mesh.permissive();

@@ -343,6 +343,30 @@ TEST_SUITE("vm::VmProvider") {
     CHECK(problems().empty());
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a machine asks for names by its annotation, and by no label") {
+    const auto machine = [](const std::string& metadata) {
+      return "apiVersion: workload.openservicemesh.io/v1alpha1\nkind: VirtualMachine\n"
+             "metadata:\n  name: vm\n  namespace: shop\n  " +
+             metadata + "\nspec: {address: 10.0.0.1, serviceAccount: a}\n";
+    };
+    const auto asks = [&] {
+      REQUIRE(provider->list_workloads().size() == 1);
+      return provider->list_workloads()[0].labels.contains("openservicemesh.io/dns");
+    };
+    start();
+    put(machine("annotations: {openservicemesh.io/dns: enabled}"));
+    CHECK(asks());
+    CHECK(problems().empty());
+    put(machine("labels: {openservicemesh.io/dns: enabled}"));
+    CHECK_FALSE(asks());
+    put(machine("annotations: {openservicemesh.io/dns: 'yes'}"));
+    CHECK_FALSE(asks());
+    REQUIRE(problems().size() == 1);
+    CHECK(problems()[0].find("metadata.annotations[openservicemesh.io/dns]: must be enabled") !=
+          std::string::npos);
+    CHECK(problems()[0].ends_with("[invalid-field]"));
+  }
+
   TEST_CASE_FIXTURE(Fixture, "machines behind a source Service are followed outside of the mesh") {
     const ServiceName gateway{"edge", "gateway"};
     const auto addresses = [&] { return provider->list_source_addresses(gateway); };

@@ -25,6 +25,14 @@ namespace osm::inline v1::etcd {
 // make_ca_store().
 OSM_API Result<std::unique_ptr<TextRecord>> make_rotation_record(CaStoreOptions options);
 
+// The record of the tokens with which machines join (net::AdminApiOptions::join_tokens), in the key
+// "<options.key>/join-tokens". Failure, thread, blocking: as make_rotation_record().
+OSM_API Result<std::unique_ptr<TextRecord>> make_join_record(CaStoreOptions options);
+
+// The record of drained machines (osm/providers/drained_machines.hpp), in the key
+// "<options.key>/drained-machines". Failure, thread, blocking: as make_rotation_record().
+OSM_API Result<std::unique_ptr<TextRecord>> make_drain_record(CaStoreOptions options);
+
 // The replicas that share a CA. Each has a key "<key>/replicas/<replica>" under a lease of 15 s,
 // which it renews every 5 s, and reads the others' keys every second.
 class OSM_API Replicas : public ReplicaBoard {
@@ -40,6 +48,9 @@ struct ReplicasOptions {
   CaStoreOptions etcd;  // of `deadline`, less than 5 s leaves time to ask another endpoint
   Runtime runtime;      // `blocking` waits for etcd; it outlives the replicas
   std::string replica;  // unique, also among former replicas
+  // True: the mesh's objects are in the same etcd (osm/spec/etcd_store.hpp), so that confirmed_at()
+  // says when this replica last renewed its lease there.
+  bool has_objects = false;
 };
 
 // Joins the replicas. They see this one, and it knows them, when the function returns. Later

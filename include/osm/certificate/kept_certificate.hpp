@@ -36,4 +36,9 @@ class OSM_API KeptCertificate {
 OSM_API Subject webhook_subject(const TrustDomain& domain, const std::string& service,
                                 const std::string& ns);
 
+// Subject of the certificate that a control plane shows to its proxies. `ns`: the control plane's
+// namespace, ControlPlaneOptions::osm_namespace. Envoys and `osm` know it by its SPIFFE id; gRPC
+// libraries, which compare host names only, by the DNS name "osm-controller.<ns>.svc".
+OSM_API Subject controller_subject(const TrustDomain& domain, const std::string& ns);
+
 }  // namespace osm::inline v1::certificate

@@ -64,10 +64,10 @@ struct RootRotationOptions {
   // The trust domain of `own`, and so the mesh's first. MeshRootCertificates name the others
   // (docs/adr/0027).
   TrustDomain trust_domain;
-  // While a root drains, the streams of proxies whose proxy certificate is of another root are
-  // ended this often: a proxy shows a newer certificate only when it connects again. A short
-  // interval ends the rotation sooner. A long one makes proxies that have no newer certificate yet
-  // reconnect less often.
+  // While a root drains, proxies with a proxy certificate of another root are made to connect again
+  // this often, since only that shows a newer one: first when RotationParticipants::kept_lag has
+  // been 0 for so long. A short interval ends the rotation sooner. A long one makes proxies that
+  // have no newer certificate yet reconnect less often.
   std::chrono::seconds proxy_recall_interval{30};
   // A step waits no longer than this for a few proxies that do not acknowledge it or are not
   // connected: ten, or one in a hundred of the workloads. For more, or while a replica has just

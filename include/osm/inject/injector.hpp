@@ -99,6 +99,7 @@ struct InjectorOptions {
   certificate::Manager& certificates;
   // A failure refuses the pod: kNotFound, kUnavailable, ...
   std::function<Result<InjectionNamespace>(const std::string& name)> find_namespace;
+  // Sidecars resolve the controller's name in its `proxy.cluster_domain`.
   std::function<Result<MeshConfig>()> mesh_config;
   // Pods that run as a denied account are refused. Null: none are.
   std::function<Denials()> denials{};
@@ -122,7 +123,12 @@ struct InjectorOptions {
   std::string envoy_image{};   // unless MeshConfig has spec.sidecar.envoyImage
   std::string init_container_image{};  // unless it has spec.sidecar.initContainerImage
   std::string image_pull_policy = "IfNotPresent";
-  bool native_sidecars = false;  // the API server is 1.29 or newer
+  // True while sidecars are to be init containers that go on, which every node must support
+  // (Kubernetes 1.29). A pod's annotation takes precedence. Must not block. Null: false.
+  std::function<bool()> native_sidecars{};
+  // True: the CNI plugin osm-cni of each node installs the interception of pods, and their init
+  // container only checks it, without rights.
+  bool cni = false;
   XdsVariant xds = XdsVariant::kDelta;
 };
 

@@ -1,8 +1,9 @@
 // Traffic interception of a machine, as a shell script. A pure function: options in, text out.
 //
 // The script changes only its own chains. Applying it twice has the effect of applying it once;
-// `--remove` restores the tables. It redirects only TCP over IPv4. Over IPv6 it rejects traffic
-// that the mesh would guard, so that no second address family bypasses the mesh.
+// `--remove` restores the tables. It redirects only TCP over IPv4, and questions for names
+// if the machine asks for it. Over IPv6 it rejects traffic that the mesh would guard, so that no
+// second address family bypasses the mesh.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,9 @@
 
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
+#include "osm/object.hpp"
 #include "osm/result.hpp"
+#include "osm/values/mesh_config.hpp"
 
 namespace osm::inline v1::inject {
 
@@ -21,6 +24,7 @@ inline constexpr std::uint32_t kProxyUid = 1500;
 inline constexpr Port kAdminPort{15000};       // loopback only
 inline constexpr Port kOutboundPort{15001};    // redirected outbound TCP
 inline constexpr Port kInboundPort{15003};     // redirected inbound TCP
+inline constexpr Port kDnsPort{15053};         // DNS over UDP of a machine, loopback only
 inline constexpr Port kPrometheusPort{15010};  // scrape
 inline constexpr Port kFirstProbePort{15901};  // health probes and hooks,
 inline constexpr Port kLastProbePort{15904};   // up to this port
@@ -37,9 +41,21 @@ struct InterceptionOptions {
   // IPv6 networks of the mesh: the script rejects connections to them, except for the exclusions
   // above and the proxy's own.
   std::vector<std::string> mesh_networks_v6{};
+  // Questions by UDP to the machine's IPv4 name servers go to the proxy. The script reads them from
+  // /etc/resolv.conf when it runs; if some are on loopback, only those.
+  bool dns = false;
   // The control plane's IPv4 address and port if it runs on this machine; empty: it does not.
   std::pair<std::string, Port> controller{};
 };
+
+// The options of a machine: 22/tcp is excluded, beside what MeshConfig excludes for the whole mesh
+// and what annotations of the VirtualMachine exclude, which are those of pods
+// (openservicemesh.io/outbound-port-exclusion-list and others). openservicemesh.io/dns: enabled
+// sets `dns`.
+// Failure: kInvalidField, kTooLarge, naming the object, the annotation and the remedy.
+// Thread: any. Blocking: no.
+OSM_API Result<InterceptionOptions> machine_interception(const TrafficExclusions& mesh,
+                                                         const Object& machine);
 
 // `#!/bin/sh` text, to be run as root: `intercept.sh` applies it, `intercept.sh --remove` undoes
 // it.

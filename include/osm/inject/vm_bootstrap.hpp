@@ -31,8 +31,9 @@ struct VmBootstrapInput {
   std::string directory;   // absolute path of the files on the machine
   // The proxy certificate. Its common name becomes the node id; its key is not used.
   const certificate::Certificate& certificate;
-  const std::string& trust_bundle_pem;  // certificate::Manager::trust_bundle_pem()
-  std::vector<Service> services{};      // the mesh's services, for the host names
+  const std::string& trust_bundle_pem;           // certificate::Manager::trust_bundle_pem()
+  std::vector<Service> services{};               // the mesh's services, for the host names
+  std::string cluster_domain = "cluster.local";  // ends their full names; see ProxySettings
   InterceptionOptions interception{};   // mesh networks and controller are filled in from the above
   XdsVariant xds = XdsVariant::kDelta;  // variant of Envoy's streams
 };

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "osm/certificate/ca_store.hpp"
@@ -76,6 +77,9 @@ struct ProviderOptions {
   MeshSpec& mesh_spec;  // Services and namespaces, from the same store
   LogSink& log;
   MetricsSink& metrics;
+  // A DNS label of at most 52 bytes. The provider's id is "kubernetes-<cluster_name>", or
+  // "kubernetes" if it is empty.
+  std::string cluster_name{};
 };
 
 // A store of the CA in a Secret: `ca.crt` and `private.key`, PEM. Of replicas that race one creates
@@ -105,10 +109,29 @@ OSM_API Result<std::string> read_secret(Cluster& cluster, const std::string& ns,
 // The server's minor version: 31 of "v1.31.1". Failure: kUnavailable, kPermissionDenied,
 // kInvalidSyntax. Thread, blocking: as above.
 OSM_API Result<int> server_minor_version(Cluster& cluster);
+
+// The versions of a cluster's kubelets, followed by an informer on Nodes.
+class OSM_API KubeletVersions {
+ public:
+  virtual ~KubeletVersions() = default;
+
+  // Minor version of the oldest kubelet: 31 of v1.31.1. nullopt: not known, because no Node was
+  // read yet, or one of them has another kind of version. Thread: any. Blocking: no.
+  virtual std::optional<int> oldest() const = 0;
+  // True once the Nodes were read, or cannot be read. Thread: any. Blocking: no.
+  virtual bool has_synced() const = 0;
+  // Why the Nodes cannot be read. Thread: any. Blocking: no.
+  virtual std::optional<Problem> problem() const = 0;
+};
+
+// Lifetime: `cluster` and what `runtime` borrows outlive it. Failure: none.
+OSM_API std::unique_ptr<KubeletVersions> follow_kubelet_versions(Cluster& cluster,
+                                                                 const Runtime& runtime);
+
 // Endpoints of Services and the pods of proxies, in one cluster.
 class OSM_API Provider : public EndpointsProvider, public WorkloadProvider {};
 
-// Creates a provider with the id "kubernetes". Subscribers are called in the store's thread.
+// Creates a provider with an id of `cluster_name`. Subscribers are called in the store's thread.
 // Failure: none.
 OSM_API std::unique_ptr<Provider> make_provider(const ProviderOptions& options);
 

@@ -39,14 +39,20 @@ struct Manifest {
   std::string json;    // the same object
 };
 
-// The objects in the order in which they are applied: the namespace, the CRDs, accounts and
-// settings, Deployments, webhook configurations. Without the namespace they equal the output of
-// `helm template --include-crds`. Failure: kInvalidSyntax (a file, a setting), kInvalidArgument,
-// kInvalidField: the path of a wrong value and what it must be. Thread: any. Blocking: no.
+// The objects in the order in which they are applied: the namespace, the CRDs, ConfigMap
+// osm-values with `options`, accounts and settings, Deployments, webhook configurations. Without
+// the namespace and osm-values they equal the output of `helm template --include-crds`. Failure:
+// kInvalidSyntax (a file, a setting), kInvalidArgument, kInvalidField: the path of a wrong value
+// and what it must be. Thread: any. Blocking: no.
 OSM_API Result<std::vector<Manifest>> render_chart(const ChartOptions& options);
 
 // Difference that an application made.
-enum class Change { kCreated, kChanged, kUnchanged };
+enum class Change {
+  kCreated,    // it was not there
+  kChanged,    // it differed
+  kUnchanged,  // it was as wanted
+  kKept,  // a CRD that a newer version applied: an older one would drop fields of stored objects
+};
 
 // The result for one object.
 struct Application {
@@ -56,21 +62,40 @@ struct Application {
 
 // Applies one object by server-side apply, as the field manager "osm-install". Fields that others
 // own stay, and a field that differs from another owner's is a conflict, unless `force` takes it
-// over. Failure: kConflict, naming the owner; kPermissionDenied, kInvalidField, kUnavailable,
+// over. Webhook configurations are always taken over: daemons of another version keep them up.
+// Failure: kConflict, naming the owner; kPermissionDenied, kInvalidField, kUnavailable,
 // kDeadlineExceeded, with the server's message; kInvalidSyntax: not an object of the chart.
 // Thread: any but an event loop's. Blocking: until the server answers.
 OSM_API Result<Application> apply_manifest(Cluster& cluster, const Manifest& manifest, bool force);
 
-// Failure: kAlreadyExists: a mesh of the same name is installed in another namespace; as
-// apply_manifest. `manifests` is a result of render_chart. Thread, blocking: as apply_manifest.
+// The mesh of a namespace, as it was applied last.
+struct Installation {
+  std::string mesh_name;
+  std::string version;  // of the library that applied it
+  ValuesFile values;    // what ChartOptions changed
+};
+
+// Failure: kNotFound: the namespace has no ConfigMap osm-values; kStorage: the ConfigMap is not as
+// it was written; as apply_manifest. Thread, blocking: as apply_manifest.
+OSM_API Result<Installation> find_installation(Cluster& cluster, const std::string& osm_namespace);
+
+// Failure: kAlreadyExists: a mesh of the same name is installed in another namespace, or another
+// mesh in this one; as apply_manifest. `manifests` is a result of render_chart. Thread, blocking:
+// as apply_manifest.
 OSM_API Status check_no_other_mesh(Cluster& cluster, const std::vector<Manifest>& manifests);
+
+// The objects that prune() looks at. Autoscalers go before the objects are applied: each would
+// change the number of replicas again. All others go when the new programs run: the former ones
+// need their rights until they have ended.
+enum class PrunedKinds { kAutoscalers, kOthers };
 
 // Deletes objects of the chart that an earlier installation of the mesh applied and that
 // `manifests`, a result of render_chart, no longer has: an autoscaler, say. CRDs stay.
 // Result: what was deleted, "HorizontalPodAutoscaler osm-system/osm-injector". Failure, thread,
 // blocking: as apply_manifest.
 OSM_API Result<std::vector<std::string>> prune(Cluster& cluster,
-                                               const std::vector<Manifest>& manifests);
+                                               const std::vector<Manifest>& manifests,
+                                               PrunedKinds kinds);
 
 // The first thing that an installation still lacks: a CRD that is not served yet, a Deployment
 // without all its pods, a webhook configuration without the CA by which the API server calls it,

@@ -180,6 +180,15 @@ OSM_API std::unique_ptr<TextRecord> make_rotation_record(Cluster& cluster,
 OSM_API std::unique_ptr<TextRecord> make_mesh_config_record(Cluster& cluster,
                                                             std::string osm_namespace);
 
+// The tokens with which machines join (net::AdminApiOptions::join_tokens), in the ConfigMap
+// osm-join-tokens of `osm_namespace`. Whoever may write it can become any machine of the mesh. All
+// as make_rotation_record().
+OSM_API std::unique_ptr<TextRecord> make_join_record(Cluster& cluster, std::string osm_namespace);
+
+// The drained machines (osm/providers/drained_machines.hpp), in the ConfigMap osm-drained-machines
+// of `osm_namespace`. All as make_rotation_record().
+OSM_API std::unique_ptr<TextRecord> make_drain_record(Cluster& cluster, std::string osm_namespace);
+
 // Failure: kInvalidArgument, if a part needs the Lease and `replica` is empty. Refusals of the API
 // server are logged and retried. Thread: any. Blocking: no.
 OSM_API Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options);

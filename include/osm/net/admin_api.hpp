@@ -3,6 +3,7 @@
 // docs/linking.md names the library; daemons/README.md lists the paths and fields.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,12 +16,20 @@
 
 namespace osm::inline v1 {
 class ControlPlane;
+class DrainedMachines;
 class MeshSpec;
 class ObjectStore;
 class RootRotation;
+class TextRecord;
 class WorkloadProvider;
 namespace certificate {
 class Manager;
+}
+namespace inject {
+class Validator;
+}
+namespace spec {
+class ObjectWriter;
 }
 }  // namespace osm::inline v1
 
@@ -34,9 +43,20 @@ struct AdminApiOptions {
   certificate::Manager& certificates;
   ObjectStore* store = nullptr;                 // null: answers name no file and line
   const WorkloadProvider* workloads = nullptr;  // null: `osm vm bootstrap` finds no machine
+  // For `osm apply`, `delete` and `edit`: writes objects into `store`, after `validator` has
+  // allowed it. Either is null: such requests are refused, with the remedy for `objects_in`.
+  spec::ObjectWriter* writer = nullptr;
+  const inject::Validator* validator = nullptr;
+  std::string objects_in{};  // the place of the objects: "kubernetes", or a directory
   // Both as in ControlPlaneOptions.
   RootRotation* root_rotation = nullptr;
   TrustDomain trust_domain{"cluster.local"};
+  // Tokens with which machines join, which all replicas share; null: none can be made. The port is
+  // that of the server of make_join_api(), and the name is in its certificate.
+  TextRecord* join_tokens = nullptr;
+  std::uint16_t join_port = 0;
+  std::string join_server_name{};
+  DrainedMachines* drained = nullptr;  // for `osm vm drain`; null: machines are not drained here
   // Replaces the control plane's problems, to add the host's own. Thread: any.
   std::function<std::vector<Problem>()> problems{};
   std::string version{};  // version of the host's program; `osm version` shows both

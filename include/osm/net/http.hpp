@@ -26,9 +26,12 @@ struct OSM_API Request {
   std::string content_type{};  // as sent, with its parameters; empty: no such header
   // The client's end of the connection: "192.0.2.7:41234", or "uid 1000" of a Unix socket.
   std::string client{};
+  std::vector<std::pair<std::string, std::string>> headers{};  // in their order, names as sent
 
   // The query parameter `name`. Failure: kInvalidArgument if it is missing or empty.
   Result<std::string> required(const std::string& name) const;
+  // The first header of that name, in any case of letters. Empty: there is none.
+  std::string_view header(std::string_view name) const;
 };
 
 // The answer to a request.

@@ -55,7 +55,11 @@ struct HttpRequest {
   std::string body{};
   std::chrono::milliseconds deadline{
       30000};  // for the whole call; for streams, until the head arrives
-  std::size_t max_response_bytes = 64 * 1024 * 1024;  // for calls
+  // For calls, and for the decompressed body of a stream with `gzip`.
+  std::size_t max_response_bytes = 64 * 1024 * 1024;
+  // For streams: asks for a compressed body. on_data gets it decompressed, whether or not the
+  // server compressed it.
+  bool gzip = false;
 };
 
 // Events of a response that is read as it arrives. They are called in order, one at a time.

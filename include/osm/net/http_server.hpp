@@ -35,7 +35,9 @@ struct HttpServerOptions {
   std::chrono::seconds first_timeout{5};  // until a new connection begins its first request
   std::chrono::seconds idle_timeout{60};  // between requests
   // False: each connection has one request. A client that sends the next one while the server ends
-  // an idle connection may lose it: Go's, which the API server uses, repeats no POST.
+  // an idle connection may lose it: Go's, which the API server uses, repeats no POST. To spare it
+  // that, let idle connections live longer than the client does, and end the others by a response
+  // with the header "Connection: close", which a handler may set, too.
   bool keep_alive = true;
   // Set: HTTPS. Called for each handshake, so that a renewed certificate is served from then on. If
   // it returns null, the handshake fails. TLS 1.2 at least. Runs on a thread of `io` and must not
@@ -44,6 +46,9 @@ struct HttpServerOptions {
   // With `tls`: a client must show a certificate for client authentication that one of these CAs
   // (PEM) issued. Empty: no client certificate is requested.
   std::string client_ca_pem{};
+  // A connection that is older ends with its next response. A long-lived client comes back with a
+  // new one, which sees a renewed certificate and may lead to another replica. Zero: none ends so.
+  std::chrono::seconds max_age{0};
 };
 
 class OSM_API HttpServer {

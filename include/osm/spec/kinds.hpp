@@ -51,11 +51,11 @@ struct OSM_API Kind {
   Scope scope = Scope::kMesh;
   bool status = false;  // the controller writes .status on Kubernetes
   Review review = Review::kNone;
-  // Both: must not throw. Thread: any, concurrently. Blocking: no; a mesh's lock may be held.
-  // All faults of an object; null: `decode` finds them.
-  std::vector<Problem> (*check)(const Object&) = nullptr;
+  // Both: `cluster_domain` as in ProxySettings. Must not throw. Thread: any, concurrently.
+  // Blocking: no; a mesh's lock may be held. All faults of an object; null: `decode` finds them.
+  std::vector<Problem> (*check)(const Object&, const std::string& cluster_domain) = nullptr;
   // For the kinds that MeshSpec::list_policies() lists; null: others.
-  DecodedPolicy (*decode)(const Object&) = nullptr;
+  DecodedPolicy (*decode)(const Object&, const std::string& cluster_domain) = nullptr;
 
   std::string api_version() const;  // "access.smi-spec.io/v1alpha3"
 };

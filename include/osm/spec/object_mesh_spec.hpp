@@ -39,12 +39,23 @@ struct MeshSpecOptions {
   ObjectStore& store;                        // outlives the MeshSpec, as do the sinks
   std::string mesh_name = "osm";             // namespaces labelled with it form the mesh
   std::string osm_namespace = "osm-system";  // namespace of the MeshConfig
+  // Domain of the cluster's DNS: objects and requests name Services as
+  // <name>.<namespace>.svc.<cluster domain>. It becomes ProxySettings::cluster_domain.
+  std::string cluster_domain = "cluster.local";
   LogSink& log;
   MetricsSink& metrics;
   Kinds kinds = mesh_kinds();
   // Absent: a MeshConfig that is gone stays in force until the process ends.
   std::optional<KeptConfigOptions> kept_config{};
+  // Network of the virtual addresses of Services without spec.clusterIP, as
+  // check_service_network() accepts it: "240.240.0.0/12". Equal on all replicas. Empty: such
+  // Services are invalid.
+  std::string service_network{};
 };
+
+// Checks an IPv4 network for MeshSpecOptions::service_network: its prefix length is 8 to 24.
+// Failure: kInvalidArgument, with the remedy. Thread: any. Blocking: no.
+OSM_API Status check_service_network(const std::string& network);
 
 // Reads the store's present objects at once. Without a valid MeshConfig it has synced once it has
 // read the record of the last one. Failure: none; see has_synced() and list_problems().

@@ -18,6 +18,10 @@
 #include "osm/object.hpp"
 #include "osm/object_store.hpp"
 
+namespace osm::inline v1 {
+class DrainedMachines;  // osm/providers/drained_machines.hpp
+}
+
 namespace osm::inline v1::vm {
 
 // Inputs of a VM provider, and its sinks.
@@ -27,6 +31,9 @@ struct VmProviderOptions {
   TrustDomain trust_domain;
   LogSink& log;
   MetricsSink& metrics;
+  // Machines whose endpoints are left out, though they stay workloads; outlives the provider. Null:
+  // none is.
+  DrainedMachines* drained = nullptr;
 };
 
 class OSM_API VmProvider : public EndpointsProvider, public WorkloadProvider {};

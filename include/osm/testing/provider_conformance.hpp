@@ -1,5 +1,6 @@
-// Conformance suite for EndpointsProviders. Every provider of this project passes it, and vendors
-// can show its report to their customers. docs/provider-guide.md explains each clause.
+// Conformance suite for EndpointsProviders and WorkloadProviders. Every provider of this project
+// passes it, and vendors can show its report to their customers. docs/provider-guide.md explains
+// each clause.
 //
 // A provider's author writes a ProviderPlatform: a test's access to the platform (put endpoints on
 // it, break it, repair it). The suite starts the provider on fresh platforms, changes them, and
@@ -31,6 +32,7 @@ struct PlatformTraits {
   bool health = true;       // Endpoint::healthy
   bool outages = true;      // the platform can be unreachable
   bool knows_empty = true;  // the platform can have a service without endpoints
+  bool workloads = false;   // it runs proxies: start()'s provider is a WorkloadProvider as well
 };
 
 // A platform with one provider on it. It begins reachable and empty, without the provider. The
@@ -56,6 +58,13 @@ class OSM_API ProviderPlatform {
                              const std::vector<Endpoint>& endpoints) = 0;
   // Removes `service` from the platform.
   virtual void remove_service(const ServiceName& service) = 0;
+
+  // Puts this workload on the platform, or replaces the one of its name. The services that it names
+  // (of namespace "shop", one at most) list its address under its account, on port 8080 for the
+  // port "http"; other services do not list it any more. Called only if traits().workloads is true.
+  virtual void set_workload(const Workload& /*workload*/) {}
+  // Removes the workload, and its endpoints.
+  virtual void remove_workload(const WorkloadName& /*name*/) {}
 
   // While false, the provider cannot read the platform, which goes on changing. Called only if
   // traits().outages is true.
@@ -120,6 +129,7 @@ struct ConformanceResult {
 // Results of all clauses.
 struct ConformanceReport {
   std::vector<ConformanceResult> results;  // in the order of conformance_clauses()
+  std::string subject = "provider";        // "store": of store_conformance.hpp
 
   // True if every result is ok().
   OSM_API bool passed() const;

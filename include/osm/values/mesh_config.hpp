@@ -69,7 +69,7 @@ enum class TracingProtocol { kZipkin, kOpenTelemetry };
 struct TracingConfig {
   bool enabled = false;
   // Host name or IP address of the collector. If the spec has none:
-  // jaeger.<osm-namespace>.svc.cluster.local.
+  // jaeger.<osm-namespace>.svc.<cluster domain>.
   std::string address{};
   Port port{9411};                         // 4317 for OpenTelemetry, unless the spec has one
   std::string endpoint = "/api/v2/spans";  // Zipkin: path of the requests that carry spans
@@ -119,6 +119,9 @@ struct ProxySettings {
   bool ingress = true;
   // spec.featureFlags.enableWASMStats: sidecars count the requests that they receive, by caller.
   bool request_metrics = false;
+  // Domain of the cluster's DNS, which ends the full host names of Services. No field of the
+  // object: MeshSpecOptions sets it.
+  std::string cluster_domain = "cluster.local";
 
   friend bool operator==(const ProxySettings&, const ProxySettings&) = default;
 };

@@ -67,8 +67,7 @@ struct OSM_API MeshService {
   Port target_port{};  // listened on by workloads; 0 while a named port has no endpoint
   Protocol protocol = Protocol::kHttp;
 
-  // "<name>.<namespace>.svc.cluster.local"
-  std::string fqdn() const;
+  std::string fqdn() const;  // service_fqdn(name)
   // "<namespace>/<name>|<target port>"
   ClusterName cluster_name() const;
   // "<namespace>/<name>|<target port>|local": the workload behind its own proxy.
@@ -78,7 +77,8 @@ struct OSM_API MeshService {
   friend std::strong_ordering operator<=>(const MeshService&, const MeshService&) = default;
 };
 
-// "<name>.<namespace>.svc.cluster.local"
+// "<name>.<namespace>.svc.cluster.local", whatever the domain of the cluster's DNS is: the name of
+// a Service between sidecars (SNI) and in the names of Envoy's resources. Nobody resolves it.
 OSM_API std::string service_fqdn(const ServiceName& name);
 
 }  // namespace osm::inline v1

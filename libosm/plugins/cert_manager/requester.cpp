@@ -203,7 +203,7 @@ Error Requester::refused_by_server(const Error& error) const {
     out.message +=
         "; let this daemon's ServiceAccount create, get, list and delete "
         "certificaterequests.cert-manager.io in " +
-        options_.osm_namespace + " (deploy/kubernetes-cert-manager)";
+        options_.osm_namespace + " (docs/certificates.md#cert-manager)";
   if (error.code == ErrorCode::kNotFound) {
     out.code = ErrorCode::kUnavailable;
     out.message +=

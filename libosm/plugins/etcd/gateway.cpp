@@ -13,8 +13,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxAnswer = 1024 * 1024;  // bytes; a CA is some thousand
-constexpr std::size_t kMaxQuoted = 512;          // limit of a quoted error text
+constexpr std::size_t kMaxQuoted = 512;         // limit of a quoted error text
+constexpr std::size_t kMaxRefusal = 64 * 1024;  // of a refused stream
 constexpr std::size_t kMaxFile = 1024 * 1024;
 constexpr const char* kAnswer = "the answer";  // as errors name it
 constexpr std::string_view kTls = "https://";
@@ -26,7 +26,8 @@ enum GrpcCode {
   kInvalidArgumentCode = 3,
   kNotFoundCode = 5,
   kPermissionCode = 7,
-  kPreconditionCode = 9
+  kPreconditionCode = 9,
+  kOutOfRangeCode = 11
 };
 
 Status read_answer(net::Response& response, const std::function<Status(json::object&)>& read) {
@@ -121,21 +122,20 @@ Result<net::ClientTls> Gateway::tls() const {
   return tls;
 }
 
-Status Gateway::post(std::string_view path, const std::string& body,
+Status Gateway::post(const Question& question,
                      const std::function<Status(json::object&)>& read) const {
   std::string reasons;
   const std::size_t first = answered_;
   for (std::size_t i = 0; i < endpoints_.size(); ++i) {
     const std::size_t at = (first + i) % endpoints_.size();
-    const Endpoint& endpoint = endpoints_[at];
-    const Status asked = ask(endpoint, path, body, read);
+    const Status asked = ask(at, question, read);
     if (asked.ok()) {
       answered_ = at;
       return asked;
     }
-    if (!may_pass(asked.error())) return asked.error().with_context(endpoint.url);
+    if (!may_pass(asked.error())) return asked.error().with_context(url_of(at));
     reasons.append(reasons.empty() ? "" : "; ")
-        .append(endpoint.url)
+        .append(url_of(at))
         .append(": ")
         .append(asked.error().message);
   }
@@ -144,38 +144,78 @@ Status Gateway::post(std::string_view path, const std::string& body,
                    "); see that etcd runs there, has a leader, and is reached from here"};
 }
 
-Status Gateway::ask(const Endpoint& endpoint, std::string_view path, const std::string& body,
-                    const std::function<Status(json::object&)>& read) const {
+std::unique_ptr<net::HttpClient> Gateway::connect(const Endpoint& endpoint) const {
   net::HttpClientOptions http;
   http.address = endpoint.address;
   if (endpoint.tls) http.tls = [this] { return tls(); };
   http.connect_timeout = options_.deadline;
   http.blocking = &options_.blocking;
-  const auto client = net::HttpClient::create(std::move(http), options_.io);
+  return net::HttpClient::create(std::move(http), options_.io);
+}
 
-  OSM_TRY(net::Response response, send_as_user(*client, endpoint, path, body));
+Status Gateway::ask(std::size_t at, const Question& question,
+                    const std::function<Status(json::object&)>& read) const {
+  const Endpoint& endpoint = endpoints_[at];
+  const auto client = connect(endpoint);
+  OSM_TRY(net::Response response, send_as_user(*client, endpoint, question));
   return read_answer(response, read);
 }
 
-Result<net::Response> Gateway::send_as_user(net::HttpClient& client, const Endpoint& endpoint,
-                                            std::string_view path, const std::string& body) const {
-  if (options_.user.empty()) return send(client, endpoint, path, body, {});
+// A member without a leader would keep a watch open and silent; with the header it ends it:
+// https://etcd.io/docs/v3.4/learning/api/ (WithRequireLeader of etcd's own client).
+Result<Stream> Gateway::open_stream(std::size_t at, const Question& question,
+                                    StreamEvents events) const {
+  const Endpoint& endpoint = endpoints_[at];
+  Stream stream{connect(endpoint), {}};
   SecretBytes token;
-  {
-    const std::lock_guard lock(mutex_);
-    token = token_;
+  if (!options_.user.empty()) {
+    token = known_token();
+    if (token.empty()) {
+      OSM_TRY(token, log_in(*stream.client, endpoint));
+    }
   }
+  net::HttpRequest asked = request(question, token);
+  asked.headers.emplace_back("Grpc-Metadata-hasleader", "true");
+
+  const auto refused = std::make_shared<net::Response>();  // status 200: it is not refused
+  const auto data = std::move(events.on_data);
+  const auto end = std::move(events.on_end);
+  stream.call = stream.client->open_stream(
+      std::move(asked),
+      {.on_head = [refused](const net::Response& head) { *refused = head; },
+       .on_data =
+           [refused, data](std::string_view text) {
+             if (refused->status < 300) return data(text);
+             if (refused->body.size() < kMaxRefusal) refused->body.append(text);
+           },
+       .on_end =
+           [this, refused, end, &endpoint](const Status& status) {
+             end(refused->status < 300 ? status : Status(refusal(endpoint, *refused)));
+           }});
+  return stream;
+}
+
+Result<net::Response> Gateway::send_as_user(net::HttpClient& client, const Endpoint& endpoint,
+                                            const Question& question) const {
+  if (options_.user.empty()) return send(client, endpoint, question, {});
+  SecretBytes token = known_token();
   if (!token.empty()) {
-    auto response = send(client, endpoint, path, body, token);
+    auto response = send(client, endpoint, question, token);
     // A token ends after some minutes, and when etcd restarts or its users change.
     if (response.ok() || response.error().code != ErrorCode::kPermissionDenied) return response;
   }
   OSM_TRY(token, log_in(client, endpoint));
-  {
-    const std::lock_guard lock(mutex_);
-    token_ = token;
-  }
-  return send(client, endpoint, path, body, token);
+  return send(client, endpoint, question, token);
+}
+
+SecretBytes Gateway::known_token() const {
+  const std::lock_guard lock(mutex_);
+  return token_;
+}
+
+void Gateway::forget_token() const {
+  const std::lock_guard lock(mutex_);
+  token_ = {};
 }
 
 Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& endpoint) const {
@@ -184,8 +224,9 @@ Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& end
   while (password.ends_with('\n') || password.ends_with('\r')) password.pop_back();
   json::object login{{"name", options_.user}, {"password", password}};
   const EraseJsonOnExit built(login);
-  const SecretBytes body(json::serialize(login));
-  OSM_TRY(net::Response response, send(client, endpoint, "auth/authenticate", body.text(), {}));
+  std::string body = json::serialize(login);
+  const EraseOnExit written(body);
+  OSM_TRY(net::Response response, send(client, endpoint, {"auth/authenticate", body}, {}));
   SecretBytes token;
   OSM_TRY(read_answer(response, [&](json::object& answer) {
     token = SecretBytes(text_at(answer, "token"));
@@ -193,20 +234,25 @@ Result<SecretBytes> Gateway::log_in(net::HttpClient& client, const Endpoint& end
   }));
   if (token.empty())
     return Error{ErrorCode::kPermissionDenied, "no token was given to user " + options_.user};
+  const std::lock_guard lock(mutex_);
+  token_ = token;
   return token;
 }
 
-Result<net::Response> Gateway::send(net::HttpClient& client, const Endpoint& endpoint,
-                                    std::string_view path, const std::string& body,
-                                    const SecretBytes& token) const {
+net::HttpRequest Gateway::request(const Question& question, const SecretBytes& token) const {
   net::HttpRequest request{.method = "POST",
-                           .target = "/v3/" + std::string(path),
+                           .target = "/v3/" + std::string(question.path),
                            .headers = {{"Content-Type", "application/json"}},
-                           .body = body,
+                           .body = question.body,
                            .deadline = options_.deadline,
-                           .max_response_bytes = kMaxAnswer};
+                           .max_response_bytes = question.max_answer};
   if (!token.empty()) request.headers.emplace_back("Authorization", token.text());
-  OSM_TRY(net::Response response, client.call(std::move(request)));
+  return request;
+}
+
+Result<net::Response> Gateway::send(net::HttpClient& client, const Endpoint& endpoint,
+                                    const Question& question, const SecretBytes& token) const {
+  OSM_TRY(net::Response response, client.call(request(question, token)));
   if (response.status < 300) return response;
   return refusal(endpoint, response);
 }
@@ -236,6 +282,7 @@ Error Gateway::refusal(const Endpoint& endpoint, const net::Response& response) 
                 "later with its JSON gateway: look at --enable-grpc-gateway, and at the port " +
                 std::to_string(endpoint.address.port)};
   if (code == kNotFoundCode) return {ErrorCode::kNotFound, said};
+  if (code == kOutOfRangeCode) return {ErrorCode::kGone, said};
   if (code == kPreconditionCode)
     return {ErrorCode::kInvalidArgument, said + "; leave the user out, or turn etcd's users on"};
   if (response.status == 401 || response.status == 403 || code == kPermissionCode ||

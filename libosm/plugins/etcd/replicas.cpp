@@ -13,9 +13,9 @@
 #include "base/board_text.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
-#include "base/numbers.hpp"
 #include "base/strand.hpp"
 #include "etcd/gateway.hpp"
+#include "etcd/watch_answers.hpp"
 #include "osm/certificate/etcd_replicas.hpp"
 #include "osm/notifier.hpp"
 
@@ -30,11 +30,6 @@ constexpr seconds kRenew{5};   // between two renewals of the lease
 constexpr seconds kSure{10};   // from a renewal on: the lease has not ended
 constexpr seconds kLease{15};  // life of the lease
 
-// etcd writes 64-bit numbers as text, and leaves out 0.
-std::int64_t revision_at(const json::value& pair, std::string_view name) {
-  return number_of<std::int64_t>(text_at(pair, name)).value_or(0);
-}
-
 Status ignore(const json::object&) { return {}; }
 
 class EtcdReplicas final : public Replicas {
@@ -42,6 +37,7 @@ class EtcdReplicas final : public Replicas {
   EtcdReplicas(const ReplicasOptions& options, std::unique_ptr<Gateway> gateway)
       : runtime_(options.runtime),
         replica_(options.replica),
+        has_objects_(options.has_objects),
         below_(options.etcd.key + "/replicas/"),
         name_("replicas of " + gateway->name_of(options.etcd.key)),
         gateway_(std::move(gateway)),
@@ -93,6 +89,12 @@ class EtcdReplicas final : public Replicas {
 
   Subscription subscribe(std::function<void()> on_change) override {
     return changed_.subscribe(std::move(on_change));
+  }
+
+  std::optional<SteadyTime> confirmed_at() const override {
+    if (!has_objects_) return std::nullopt;
+    const std::lock_guard lock(mutex_);
+    return confirmed_;
   }
 
   bool leads() const override {
@@ -211,9 +213,10 @@ class EtcdReplicas final : public Replicas {
       oldest_ = mine && std::ranges::none_of(seen_, [&](const auto& entry) {
                   return entry.second.created < mine->created;
                 });
-      if (mine)
+      if (mine) {
         known_until_ = renewed_at_ + kSure;
-      else
+        confirmed_ = renewed_at_;
+      } else
         unwritten_ = true;  // somebody deleted the key
     }
     if (changed) changed_.notify();
@@ -254,16 +257,18 @@ class EtcdReplicas final : public Replicas {
 
   const Runtime runtime_;
   const std::string replica_;
+  const bool has_objects_;
   const std::string below_;  // the replicas' keys begin so
   const std::string name_;
   const std::unique_ptr<Gateway> gateway_;
 
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next six
   Topics ours_;
   bool unwritten_ = true;
   std::map<std::string, Seen> seen_;  // of all replicas
   bool oldest_ = false;
   SteadyTime known_until_{};  // our key exists until then, and seen_ is not older than a lease
+  SteadyTime confirmed_{};    // our key was there after a renewal of the lease at that time
 
   // Used on the strand, and in join().
   std::string lease_;  // empty: there is none

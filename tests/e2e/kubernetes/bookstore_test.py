@@ -7,6 +7,7 @@ import time
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh, shop
 from lib.mesh import objects
+from lib.mesh.rig import XDS
 from lib.net.processes import NotYet, wait_for
 
 V1 = f"bookstore-v1.bookstore:{shop.PORT}"
@@ -58,6 +59,13 @@ class BookstoreTest(kubecase.MeshCase):
             return time.time()
 
         return wait_for(f"{client.name} is refused", seen, timeout)
+
+    def test_sidecars_speak_the_variant_of_xds_that_was_installed(self):
+        wanted = {"delta": "DELTA_GRPC", "sotw": "GRPC"}[XDS]
+        status, dump = self.buyer.admin("/config_dump")
+        self.assertEqual(200, status)
+        bootstrap = next(c["bootstrap"] for c in json.loads(dump)["configs"] if "bootstrap" in c)
+        self.assertEqual(wanted, bootstrap["dynamic_resources"]["ads_config"]["api_type"])
 
     def test_both_versions_answer_and_know_who_asks(self):
         since = time.time()

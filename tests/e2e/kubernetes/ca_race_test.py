@@ -10,7 +10,8 @@ from lib.mesh.racing import check_races
 class CaRaceTest(kubecase.KubeCase):
     def test_racing_processes_end_with_one_ca(self):
         self.api.apply(k8s.namespace(mesh.SYSTEM))
-        self.cluster.kubectl("apply", "-f", mesh.MANIFESTS / "controller-rbac.yaml")
+        self.api.apply(*(o for o in mesh.rendered() if o["kind"] == "ServiceAccount" or
+                         "Role" in o["kind"]))
         kubeconfig = self.cluster.kubeconfig_of_account(mesh.SYSTEM, "osm-controller")
         racer = meshcase._programs.bin / "ca_racer"
         # RBAC names one Secret, so each round has the name again.

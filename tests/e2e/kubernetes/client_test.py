@@ -19,7 +19,7 @@ from lib.mesh import meshcase
 from lib.mesh.rig import Rig
 from lib.net.processes import NotYet, command_with_parent_death, wait_for
 
-CRDS = pathlib.Path(__file__).resolve().parents[3] / "deploy/kubernetes/crds"
+CRDS = pathlib.Path(__file__).resolve().parents[3] / "charts/osm/crds"
 NOTICED = 10  # seconds: the server is asked again after 4 at the latest, and this machine is busy
 MONITORED = {"openservicemesh.io/monitored-by": "osm"}
 
@@ -186,7 +186,7 @@ class ClientTest(unittest.TestCase):
         self.api.delete("Service", "shop", "web2")
         wait_for("the store has lost it", lambda: "shop/web2" not in follower.list("Service"))
         self.api.apply(k8s.service("shop", "web3"))
-        self.assertEqual("true", follower.ask("catch_up 10000"))
+        self.assertEqual("true", follower.ask("catch_up Service shop/web3 10000"))
         self.assertIn("shop/web3", follower.list("Service"))
         # One that leaves the selection is gone, as one that is deleted.
         self.api.patch("Namespace", None, "shop",
@@ -219,7 +219,7 @@ class ClientTest(unittest.TestCase):
         self.stop_api_server()
         wait_for("the store says so, once", lambda: follower.ask("problems").startswith("1 "), 30)
         self.assertIn("Connection refused", follower.ask("problems"))
-        self.assertEqual("false", follower.ask("catch_up 5000"))
+        self.assertEqual("false", follower.ask("catch_up Service away/kept 5000"))
         self.assertIn("away/kept", follower.list("Service"))
         self.assertEqual("true", follower.ask("synced"))
         del follower.changed[:]
@@ -320,7 +320,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(["first"], plugin.minted())  # once, though every kind asked
 
         def catch_up():
-            return follower.ask("catch_up 20000") == "true"
+            return follower.ask("catch_up Namespace /osm-system 20000") == "true"
 
         wait_for("tokens are renewed", lambda: catch_up() and len(plugin.minted()) >= 3, 40)
         plugin.say(ticket="second", seconds=3600)

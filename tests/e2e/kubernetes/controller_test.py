@@ -2,7 +2,10 @@
 """osm-controller in a pod, as its own ServiceAccount: it tells when the mesh's kinds or its webhook
 are deleted, judges policies before they are stored, and says afterwards what became of them."""
 import base64
+import collections
+import json
 import subprocess
+import sys
 import threading
 import time
 
@@ -54,6 +57,55 @@ class ControllerTest(kubecase.MeshCase):
             return None
 
         return wait_for("the webhook refuses it", refused)
+
+    def test_asking_for_a_status_lists_nothing(self):
+        ns = self.namespace("asked")
+        self.api.apply(objects.routes(ns, "routes", all={}), objects.target(
+            ns, "server", "server", [(ns, "client")], ("HTTPRouteGroup", "routes", ["all"])))
+        wait_for("it is in use", lambda: self.condition(ns, "server")["status"] == "True",
+                 retry=(KeyError,))
+
+        def requests(verb):
+            return {(resource, where): len(codes) for (did, resource, where), codes in
+                    self.cluster.requests_of("osm-controller").items()
+                    if did == verb and resource != "secrets"}
+
+        lists, gets = requests("list"), requests("get").get((TARGETS, ns), 0)
+        for value in range(5):
+            self.api.patch("TrafficTarget", ns, "server",
+                           {"metadata": {"annotations": {"changed": str(value)}}})
+            mesh.osm(self.cluster, "status", "traffictarget", f"{ns}/server", "--wait")
+        self.assertGreaterEqual(requests("get").get((TARGETS, ns), 0), gets + 5)
+        self.assertEqual(lists, requests("list"))
+
+    def test_a_status_that_is_lost_is_written_again(self):
+        ns = self.namespace("lost")
+        target = objects.target(ns, "server", "server", [(ns, "client")],
+                                ("HTTPRouteGroup", "routes", ["all"]))
+        self.api.apply(objects.routes(ns, "routes", all={}), target)
+
+        def written(condition="Programmed"):
+            return self.condition(ns, "server", condition=condition)
+
+        def wait_until_written(after):
+            return wait_for(f"the status is there after {after}", lambda: (
+                written("Accepted")["status"] == "True" and written()["message"] == message), 10,
+                retry=(KeyError,))
+
+        message = wait_for("its status is there", lambda: written()["message"], retry=(KeyError,))
+        self.api.patch("TrafficTarget", ns, "server", {"status": None}, subresource="status")
+        wait_until_written("it was wiped")
+        stale = [{**written(c), "message": "stale", "status": "False"}
+                 for c in ("Accepted", "Programmed")]
+        self.api.patch("TrafficTarget", ns, "server", {"status": {"conditions": stale}},
+                       subresource="status")
+        wait_until_written("a former leader wrote it late")
+        uid = self.api.get("TrafficTarget", ns, "server")["metadata"]["uid"]
+        file = self.rig.directory / "lost.json"
+        file.write_text(json.dumps(target))
+        self.cluster.kubectl("replace", "--force", "-f", file)
+        self.assertNotEqual(uid, self.api.get("TrafficTarget", ns, "server")["metadata"]["uid"])
+        wait_until_written("it was replaced by force")
 
     def test_a_second_policy_of_one_backend_is_refused(self):
         ns = self.namespace("twice")
@@ -168,7 +220,7 @@ class ControllerTest(kubecase.MeshCase):
         for kind, name in (("CustomResourceDefinition", TARGETS),
                            ("ValidatingWebhookConfiguration", validator)):
             self.api.delete(kind, None, name)
-            self.assertIn("kubectl apply -k deploy/kubernetes", self.tells(kind, name))
+            self.assertIn("osm upgrade --osm-namespace osm-system", self.tells(kind, name))
             self.assertIsNone(self.api.find(kind, None, name))
         self.mesh.install_controller()
         ns = self.namespace("again")
@@ -179,11 +231,13 @@ class ControllerTest(kubecase.MeshCase):
 
         wait_for("it can be used again", usable, 30, retry=(ApiError,))
         pod, = self.pods(mesh.SYSTEM, "osm-controller")
-        wait_for("the problems are gone", lambda: "kubectl apply" not in self.cluster.namespace.http(
+        wait_for("the problems are gone", lambda: "osm upgrade" not in self.cluster.namespace.http(
             pod["status"]["podIP"], 9091, "GET", "/metrics")[1])
 
     def test_the_reconciler_creates_what_is_deleted(self):
-        self.cluster.kubectl("apply", "-k", mesh.ROOT / "deploy/kubernetes-reconciler")
+        of_reconciler = [o for o in mesh.rendered("osm.enableReconciler=true")
+                         if o["metadata"]["name"].startswith("osm-reconciler")]
+        self.api.apply(*of_reconciler)
         self.wait_until_available(mesh.SYSTEM, "osm-reconciler")
         columns = "/spec/versions/0/additionalPrinterColumns"
         self.api.patch("CustomResourceDefinition", None, TARGETS, [{"op": "remove",
@@ -197,7 +251,9 @@ class ControllerTest(kubecase.MeshCase):
             self.api.delete(kind, None, name)
             self.wait_until_made_anew(before, 60)
         self.mesh.wait_until_up("osm-controller")
-        self.cluster.kubectl("delete", "-k", mesh.ROOT / "deploy/kubernetes-reconciler")
+        for each in of_reconciler:
+            self.api.delete(each["kind"], each["metadata"].get("namespace"),
+                            each["metadata"]["name"])
 
     def test_a_webhook_that_is_switched_off_is_switched_on_again(self):
         name = "libosm-validator-osm"
@@ -220,8 +276,7 @@ class ControllerTest(kubecase.MeshCase):
             self.api.patch("MeshConfig", mesh.SYSTEM, "osm-mesh-config",
                            {"spec": {"certificate": {"ingressGateway": gateway}}})
 
-        self.cluster.kubectl("apply", "-n", "ingress", "-f",
-                             mesh.MANIFESTS / "ingress-gateway-rbac.yaml")
+        mesh.grant_gateway(self.cluster, "ingress")
         wait_for("there is a MeshConfig", lambda: self.api.find(
             "MeshConfig", mesh.SYSTEM, "osm-mesh-config"))
         self.addCleanup(configure, None)
@@ -265,6 +320,26 @@ class ControllerTest(kubecase.MeshCase):
         for line in base64.b64decode(secret["data"]["private.key"]).decode().splitlines():
             if not line.startswith("-----"):
                 self.assertNotIn(line, log)
+
+
+class RestTest(kubecase.MeshCase):
+    """A whole mesh in which nothing happens."""
+
+    def test_a_controller_at_rest_asks_less_than_once_a_second_and_lists_nothing(self):
+        ns = "rest"
+        self.start_clients(ns, "server")
+        wait_for("its policy is applied", lambda: self.conditions(
+            "TrafficTarget", ns, "server")["Programmed"][0] == "True", 60, retry=(KeyError,))
+
+        requests = collections.Counter((verb, resource) for _, verb, resource in wait_for(
+            "a minute of rest is logged", self.cluster.settled_minute("osm-controller"), 240,
+            interval=1, retry=(json.JSONDecodeError,)))
+        print(f"requests of a minute at rest: {dict(requests)}", file=sys.stderr)
+        asked = collections.Counter({r: n for r, n in requests.items() if r[0] != "watch"})
+        self.assertLess(asked.total(), 60)
+        self.assertEqual({("update", "leases"), ("patch", "leases")},
+                         {r for r in asked if r[1] == "leases"})
+        self.assertFalse([r for r in asked if r[0] == "list"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from lib.mesh import meshcase
 from lib.mesh.rig import Rig
 import yaml
 
-CRDS = ROOT / "deploy/kubernetes/crds"
+CRDS = ROOT / "charts/osm/crds"
 TARGET = {"apiVersion": "access.smi-spec.io/v1alpha3", "kind": "TrafficTarget"}
 SPLIT = {"apiVersion": "split.smi-spec.io/v1alpha2", "kind": "TrafficSplit"}
 GROUP = {"apiVersion": "specs.smi-spec.io/v1alpha4", "kind": "HTTPRouteGroup"}
@@ -82,6 +82,8 @@ ACCEPTED = [
     (GROUP, {"matches": [{"name": "a", "methods": ["get", "*"], "headers": {"h": ".*"}}]}),
     (GROUP, {"matches": [{"name": "a", "headers": [{"h": ".*", "i": "x"}], "pathRegex": None}]}),
     (SPLIT, {"service": "a.shop.svc.cluster.local", "backends": [{"service": "b", "weight": 1}]}),
+    (SPLIT, {"service": "a.shop.svc.k8s.corp.example", "backends": [
+        {"service": "b.shop.svc.k8s.corp.example:80", "weight": 1}]}),
     (CONFIG, {"sidecar": {"logLevel": "off", "configResyncInterval": "0s",
                           "resources": {"limits": {"cpu": 1, "memory": "64Mi"}}}}),
     (CONFIG, {}),

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 """Floods of admission reviews that no API server sent: few Secrets are left by them, other
 namespaces go on, and with client verification nobody but the API server is answered."""
+import functools
 import itertools
 import json
 import ssl
+import threading
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import ApiError
+from lib.kube.cluster import API_PORT
 from lib.kube.pki import Pki
 from lib.net.processes import NotYet, wait_for
 
@@ -35,7 +38,7 @@ class FloodCase(kubecase.MeshCase):
     @staticmethod
     def pod(ns, name="app"):
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": ns},
-                "spec": {"containers": [k8s.shell_container("app", "sleep 1")],
+                "spec": {"containers": [k8s.shell_container("app", "exec sleep 600")],
                          "terminationGracePeriodSeconds": 1}}
 
     def forge(self, ns, uid):
@@ -59,10 +62,32 @@ class FloodTest(FloodCase):
 
     def limited(self):
         """{limit: refusals} of the injector's metrics."""
+        return self.labelled("osm_injector_limited_total")
+
+    def labelled(self, name):
+        """{label's value: value} of a metric of the injector."""
         pod, = self.pods(mesh.SYSTEM, "osm-injector")
         _, text = self.cluster.namespace.http(pod["status"]["podIP"], 9091, "GET", "/metrics")
         return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in text.splitlines()
-                if line.startswith("osm_injector_limited_total{")}
+                if line.startswith(f"{name}{{")}
+
+    def test_admissions_that_wait_are_counted(self):
+        # Each admission waits for the write of its Secret: more of them than there are threads.
+        namespaces = [self.namespace(f"busy-{n}") for n in range(8)]
+        injector, = self.pods(mesh.SYSTEM, "osm-injector")
+        rule = ("INPUT", "-p", "tcp", "-s", injector["status"]["podIP"], "--dport", str(API_PORT),
+                "-j", "DROP")
+        self.cluster.namespace.run("iptables", "-I", *rule)
+        self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
+        clients = [threading.Thread(target=self.forge, args=(ns, f"{ns}-{n}"))
+                   for ns in namespaces for n in range(BURST)]
+        self.addCleanup(lambda: [c.join() for c in clients])
+        for client in clients:
+            client.start()
+        waiting = functools.partial(self.labelled, "osm_queue_length")
+        wait_for("admissions wait", lambda: waiting()["admissions"] > 0, 30, interval=0)
+        self.cluster.namespace.run("iptables", "-D", *rule)
+        wait_for("none waits", lambda: waiting()["admissions"] == 0, 30)
 
     def test_a_flood_of_fresh_uids_leaves_few_secrets_and_other_namespaces_alone(self):
         ns, quiet = self.namespace("flooded"), self.namespace("quiet")
@@ -111,7 +136,7 @@ class ClientVerificationTest(FloodCase):
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "osm-webhook-client-ca", "namespace": mesh.SYSTEM},
             "data": {"ca.crt": cluster.webhook_pki.ca.read_text()}})
-        cluster.kubectl("apply", "-k", mesh.ROOT / "deploy/kubernetes-client-ca")
+        installed.apply("osm.webhookClientCAConfigMap=osm-webhook-client-ca")
 
     def admission_configuration(self):
         """The API server's: the certificate that it shows to the injector."""

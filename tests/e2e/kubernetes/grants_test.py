@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Every grant of deploy/kubernetes is used: what the daemons ask an API server for while a mesh is
+"""Every grant of charts/osm is used: what the daemons ask an API server for while a mesh is
 installed, used and disturbed is compared with what they may. e2e.kubernetes.rbac tries the rest."""
 import json
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.rotation import root
-from lib.mesh import objects
+from lib.mesh import meshcase, objects
 from lib.net.processes import NotYet, wait_for
 import rbac_test
 
@@ -17,6 +17,13 @@ NOT_HERE = {
                                              "kubernetes::SecretKeeper",
     ("osm-controller", "create", "secrets"): "the CA, when osm-injector was not first to make it: "
                                              "e2e.kubernetes.controller",
+    ("osm-injector", "get", "namespaces"): "a pod that is made before the watch tells of its "
+                                           "namespace: e2e.kubernetes.injection",
+    ("osm-controller", "create", "tokenreviews.authentication.k8s.io"): "e2e.kubernetes.replicas",
+    ("osm-controller", "patch", "azureresources/status.workload.openservicemesh.io"):
+        "the same code as for VirtualMachines: e2e.kubernetes.hybrid",
+    ("osm-controller", "patch", "dnsresources/status.workload.openservicemesh.io"):
+        "the same code as for VirtualMachines: e2e.kubernetes.hybrid",
     ("osm-controller", "patch", "virtualmachines/status.workload.openservicemesh.io"):
         "e2e.kubernetes.hybrid"}
 
@@ -45,11 +52,24 @@ class GrantsTest(kubecase.MeshCase):
                       objects.telemetry(NS, "logs", openTelemetry={"extensionService": {
                           "namespace": NS, "name": "collector"}}),
                       objects.extension_service(NS, "collector", "192.0.2.9", 4317),
+                      {"apiVersion": "workload.openservicemesh.io/v1alpha1",
+                       "kind": "ServiceProvider", "metadata": {"name": "order", "namespace": NS},
+                       "spec": {"service": "server", "providers": [{"name": "kubernetes"}]}},
                       # It names what is not there: an Event says so.
                       objects.target(NS, "lost", "server", [(NS, "client")],
                                      ("HTTPRouteGroup", "nowhere", ["all"])))
         cls.wait_until_available(NS, "server")
+        # `osm status` gets its object, which need not be there.
+        for kind in ("svc", "tt", "htr", "tr", "ts", "egr", "ib", "rty", "uts", "tel", "extsvc", "vm",
+                     "dns", "az", "sp"):
+            cls.ask_for_status(kind, f"{NS}/access")
+        for kind, name in (("ns", NS), ("mc", "osm-mesh-config"), ("dl", f"{mesh.SYSTEM}/nobody")):
+            cls.ask_for_status(kind, name)
         cls.disturb()
+
+    @classmethod
+    def ask_for_status(cls, kind, name):
+        cls.cluster.run(meshcase._programs.osm, "status", kind, name)
 
     @classmethod
     def disturb(cls):
@@ -70,8 +90,7 @@ class GrantsTest(kubecase.MeshCase):
             wait_for(f"an Event tells of {name}", lambda n=name: n in {
                 e["regarding"]["name"] for e in cls.api.request(
                     "GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]}, 30)
-        cls.cluster.kubectl("apply", "-k", mesh.MANIFESTS)
-        cls.mesh.wait_until_up("osm-controller", "osm-injector")
+        cls.mesh.install()
         # A replica goes, and takes its Lease with it; whoever starts first makes the record.
         for daemon in ("osm-injector", "osm-controller"):
             cls.api.delete("ConfigMap", mesh.SYSTEM, "osm-root-rotation")

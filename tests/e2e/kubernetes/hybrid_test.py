@@ -2,17 +2,23 @@
 """One service on a pod and on a virtual machine, called from both kinds, with mutual TLS and policy
 in both directions."""
 import json
+import subprocess
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.mesh import meshcase, objects
-from lib.net.processes import CommandFailed, NotYet, wait_for
+from lib.mesh.rig import PROXY_UID
+from lib.net.processes import NotYet, wait_for
 
 PORT = 14001
 MACHINE = "10.200.0.40"
 
 
 class HybridTest(kubecase.MeshCase):
+    @staticmethod
+    def install(installed):
+        installed.install("osm.osmController.joinPort=15129")
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -37,8 +43,8 @@ class HybridTest(kubecase.MeshCase):
 
     @classmethod
     def start_machines(cls):
-        controller, = cls.agent.pods(mesh.SYSTEM, "osm-controller")
-        cls.rig.state = controller.volume_paths["run"] / "state"
+        # As an operator, with a kubeconfig and no access to the controller's pod.
+        cls.rig.osm = lambda *arguments: mesh.osm(cls.cluster, *arguments)
         service = cls.api.get("Service", mesh.SYSTEM, "osm-controller")
         cls.rig.ads_address = f"{service['spec']['clusterIP']}:15128"
         cls.server = cls.rig.add_vm("shop-vm", "shop", MACHINE)
@@ -46,7 +52,7 @@ class HybridTest(kubecase.MeshCase):
         for machine in (cls.server, cls.visitor):
             # The controller looks for a kind again that was not there when it started.
             wait_for("the controller knows the machine", lambda m=machine: m.bootstrap() is None, 40,
-                     retry=(CommandFailed,))
+                     retry=(RuntimeError,))
             machine.start_proxy()
         cls.server.run("app", meshcase._programs.bookstore, "serve", "--service", "shop",
                        "--version", "vm", "--listen", f"127.0.0.1:{PORT}")
@@ -103,6 +109,44 @@ class HybridTest(kubecase.MeshCase):
         self.wait_for_answers(self.pod, {(200, "vm", caller)})
         self.cluster.kubectl("scale", "-n", "shop", "deployment/shop", "--replicas=1")
         self.wait_for_answers(self.pod, {(200, "pod", caller), (200, "vm", caller)})
+
+    def test_a_machine_is_drained_and_taken_back_with_a_kubeconfig(self):
+        self.allow("pod")
+        caller = "spiffe://cluster.local/ns/visitors/sa/pod"
+        both = {(200, "pod", caller), (200, "vm", caller)}
+        self.wait_for_answers(self.pod, both)
+        self.assertIn("shop/shop-vm is drained", self.rig.osm("vm", "drain", "shop-vm", "-n", "shop"))
+        self.wait_for_answers(self.pod, {(200, "pod", caller)})
+        record = self.api.get("ConfigMap", mesh.SYSTEM, "osm-drained-machines")["data"]["record"]
+        self.assertEqual(["shop-vm"], [m["name"] for m in json.loads(record)["machines"]])
+        self.rig.osm("vm", "drain", "shop-vm", "-n", "shop", "--undo")
+        self.wait_for_answers(self.pod, both)
+
+    def test_a_machine_joins_by_a_token(self):
+        self.allow("vm")
+        self.api.apply(objects.machine("visitors", "late-vm", "10.200.0.42", "vm"))
+        late = self.rig.add_vm("late-vm", "visitors", "10.200.0.42")
+        token = wait_for("the controller knows the machine", lambda: self.rig.osm(
+            "vm", "token", "late-vm", "-n", "visitors", "--controller", self.rig.ads_address), 40,
+            retry=(RuntimeError,))
+
+        def join():
+            return subprocess.run(late.namespace.command(
+                meshcase._programs.osm, "vm", "join", "--out", late.directory, "--owner", PROXY_UID),
+                input=token, capture_output=True, text=True, timeout=30)
+
+        joined = join()
+        self.assertEqual((0, ""), (joined.returncode, joined.stderr))
+        again = join()
+        self.assertNotEqual(0, again.returncode)
+        self.assertIn("the token is not valid", again.stderr)
+        record = self.api.get("ConfigMap", mesh.SYSTEM, "osm-join-tokens")["data"]["record"]
+        self.assertEqual([], json.loads(record)["tokens"])
+        late.namespace.set_hosts((late.directory / "hosts").read_text())
+        late.namespace.run(late.directory / "intercept.sh")
+        late.start_proxy()
+        caller = "spiffe://cluster.local/ns/visitors/sa/vm"
+        self.wait_for_answers(late, {(200, "pod", caller), (200, "vm", caller)})
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import ssl
 import time
 
 from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubeobjects as k8s, later_webhook, mesh
 from lib.kube.api import ApiError
 from lib.mesh import objects
+from lib.mesh.prometheus import Prometheus, alert_rules
 from lib.net.processes import wait_for
 
 PREFIX = "envoy-bootstrap-config-"
@@ -118,6 +119,25 @@ class InjectionTest(kubecase.MeshCase):
         wait_for("the hook has arrived",
                  lambda: "hook /hook/stopping?soon=1\n" in log.read_text(), 20)
 
+    def test_alert_rules_and_dashboards_find_their_metrics_on_kubernetes(self):
+        ns = self.namespace("watched")
+        self.api.apply(k8s.deployment(ns, "app", [k8s.shell_container("app", IDLE)]))
+        self.wait_until_available(ns, "app")
+        daemons = {f"{pod['status']['podIP']}:9091": {
+            "__meta_kubernetes_pod_label_app": app,
+            "__meta_kubernetes_pod_container_port_name": "http",
+            "__meta_kubernetes_namespace": mesh.SYSTEM,
+            "__meta_kubernetes_pod_name": pod["metadata"]["name"]}
+            for app in ("osm-controller", "osm-injector") for pod in self.pods(mesh.SYSTEM, app)}
+        prometheus = Prometheus(self.rig, daemons, "kubernetes.yaml",
+                                namespace=self.cluster.namespace)
+        wait_for("the rules for pods find both programs", lambda: {
+            labels["job"] for labels, value in prometheus.query("up") if value == 1} == {
+                "osm-controller", "osm-injector"}, 20)
+        rules = alert_rules()["osm-kubernetes"]
+        self.assertEqual(prometheus.unknown(rule["expr"] for rule in rules), set())
+        wait_for("no panel is empty", lambda: not prometheus.empty("kubernetes"), 15)
+
     def webhook(self, *request):
         return self.ask_webhook("osm-injector", 9090, "/mutate-pod-creation", *request)
 
@@ -155,6 +175,27 @@ class InjectionTest(kubecase.MeshCase):
                     self.api.create(obj, dryRun="All")
                     self.assertLess(time.monotonic() - start, 3)
 
+    def test_the_api_server_keeps_its_connections_to_the_webhook(self):
+        ns = self.namespace("kept")
+        pod = self.pod(ns, "app", [k8s.shell_container("app", IDLE)])
+        injector, = self.pods(mesh.SYSTEM, "osm-injector")
+
+        def counted(metric):
+            _, text = self.cluster.namespace.http(injector["status"]["podIP"], 9091, "GET",
+                                                  "/metrics")
+            return sum(float(line.rpartition(" ")[2]) for line in text.splitlines()
+                       if line.startswith(metric))
+
+        metrics = "osm_injector_requests_total", "osm_webhook_handshakes_total"
+        self.api.create(pod, dryRun="All")
+        before = [counted(m) for m in metrics]
+        self.assertGreater(before[1], 0)
+        for _ in range(50):
+            self.api.create(pod, dryRun="All")
+        admissions, handshakes = (counted(m) - b for m, b in zip(metrics, before))
+        self.assertGreaterEqual(admissions, 50)
+        self.assertLess(handshakes, admissions / 4)  # a connection of more than 10 s is replaced
+
     def test_without_an_api_server_the_webhook_gives_no_key_and_no_pod(self):
         ns = self.namespace("forged")
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -171,6 +212,12 @@ class InjectionTest(kubecase.MeshCase):
             self.assertNotIn(json.dumps(base64.b64decode(text).decode())[1:-1], patch)
         self.assertIsNone(secret.get("ownerReferences"))  # so it is collected
         self.assertEqual([], self.api.list("Pod", ns))
+        # A pod without its sidecar would be worse than none.
+        review["request"]["namespace"] = "default"
+        _, answer = self.webhook(json.dumps(review), "application/json")
+        self.assertFalse(answer["response"]["allowed"])
+        self.assertIn("Namespace default: it is not known to be in the mesh",
+                      answer["response"]["status"]["message"])
 
     def test_a_probe_that_fails_behind_the_sidecar_is_seen(self):
         ns = self.namespace("failing")
@@ -224,6 +271,43 @@ class InjectionTest(kubecase.MeshCase):
         self.assertEqual(["osm-init", "envoy", "work"], self.names(pod))
         self.assertEqual("Succeeded", pod["status"]["phase"])
 
+    def shown(self, ns, **annotations):
+        """Init containers and containers of a pod as it would be created."""
+        made = self.api.create(self.pod(ns, "shown", [k8s.shell_container("app", IDLE)],
+                                        **annotations), dryRun="All")
+        return tuple([c["name"] for c in made["spec"].get(kind) or []]
+                     for kind in ("initContainers", "containers"))
+
+    def test_a_namespace_that_enforces_restricted_needs_the_cni_plugin(self):
+        made = mesh.namespace("strict")
+        made["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "restricted"
+        self.api.apply(made)
+        pod = self.pod("strict", "app", [k8s.http_container()])
+        pod["spec"]["containers"][0]["securityContext"] = {
+            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        with self.assertRaises(ApiError) as refused:
+            self.api.create(pod)
+        self.assertIn("osm-init", refused.exception.message)
+        self.assertNotIn("envoy", refused.exception.message)
+
+    def test_a_node_that_is_too_old_for_native_sidecars_decides_unless_the_pod_does(self):
+        ns, key = self.namespace("older"), "openservicemesh.io/native-sidecar"
+        native, ordinary = (["osm-init", "envoy"], ["app"]), (["osm-init"], ["app", "envoy"])
+        self.assertEqual(native, self.shown(ns))
+        self.assertEqual(ordinary, self.shown(ns, **{key: "disabled"}))
+        node, now = self.agent.nodes[1], self.agent.kubelet_version
+        self.addCleanup(self.agent.set_kubelet_version, node, now)
+        self.agent.set_kubelet_version(node, "v1.28.15")
+        wait_for("sidecars are ordinary containers", lambda: self.shown(ns) == ordinary, 10)
+        job = k8s.job(ns, "once", [k8s.shell_container("work", "echo done")])
+        job["spec"]["template"]["metadata"]["annotations"][key] = "enabled"
+        self.api.apply(job)
+        self.api.wait_for("is complete", "Job", ns, "once",
+                          lambda job: job.get("status", {}).get("succeeded") == 1, 60)
+        self.agent.set_kubelet_version(node, now)
+        wait_for("sidecars are native again", lambda: self.shown(ns) == native, 10)
+
     def test_an_annotation_that_says_nothing_refuses_the_pod_and_names_itself(self):
         ns = self.namespace("refused")
         key = "openservicemesh.io/sidecar-injection"
@@ -232,6 +316,54 @@ class InjectionTest(kubecase.MeshCase):
                                      **{key: "maybe"}))
         self.assertIn(key, refused.exception.message)
         self.assertIn("enabled", refused.exception.message)
+
+    def test_an_account_with_a_dot_is_refused_with_the_remedy(self):
+        ns = self.namespace("dotted")
+        self.api.apply(k8s.account(ns, "book.store"))
+        pod = self.pod(ns, "web", [k8s.shell_container("app", IDLE)])
+        pod["spec"]["serviceAccountName"] = "book.store"
+        with self.assertRaises(ApiError) as refused:
+            self.api.create(pod)
+        for words in (f"pod {ns}/web", "account 'book.store'", "has a dot", "use another account",
+                      "openservicemesh.io/sidecar-injection: disabled"):
+            self.assertIn(words, refused.exception.message)
+        pod["metadata"]["annotations"]["openservicemesh.io/sidecar-injection"] = "disabled"
+        self.assertEqual(["app"], self.names(self.api.create(pod)))
+        self.assertEqual([], self.secrets(ns))
+
+    def test_pods_that_cannot_have_a_sidecar_get_none_and_kubectl_says_why(self):
+        ns = self.namespace("warned")
+        for name, spec, reason in (("host", {"hostNetwork": True}, "spec.hostNetwork is true"),
+                                   ("windows", {"os": {"name": "windows"}}, "it is for Windows")):
+            with self.subTest(name):
+                pod = self.pod(ns, name, [k8s.shell_container("app", IDLE)])
+                pod["spec"].update(spec)
+                ran = self.cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-",
+                                           stdin=json.dumps(pod), check=False)
+                self.assertEqual(0, ran.returncode, ran.stderr)
+                self.assertIn("Warning: the pod gets no sidecar", ran.stderr)
+                self.assertIn(reason, ran.stderr)
+                self.assertEqual(["app"], self.names(json.loads(ran.stdout)))
+
+    def test_a_container_of_a_later_webhook_is_behind_the_sidecar(self):
+        ns = self.namespace("reinvoked")
+        webhook = later_webhook.start(self.cluster, ns, self.addCleanup)
+        for name, probe in (("plain", None), ("probed", {"tcpSocket": {"port": 81}})):
+            with self.subTest(name):
+                webhook.add({"name": "late", "image": "e2e/shell", "command": ["/bin/sh", "-c", IDLE],
+                             **({"readinessProbe": probe} if probe else {})})
+                made = self.api.create(self.pod(ns, name, [k8s.shell_container("app", IDLE)]))
+                self.assertEqual(["osm-init", "envoy", "late", "app"], self.names(made))
+                uuid = made["metadata"]["labels"]["osm-proxy-uuid"]
+                self.assertEqual([PREFIX + uuid], [v["secret"]["secretName"]
+                                                   for v in made["spec"]["volumes"]
+                                                   if "secret" in v])
+                self.assertIn(PREFIX + uuid, [s["name"] for s in self.secrets(ns)])
+                late, = (c for c in made["spec"]["containers"] if c["name"] == "late")
+                if probe:
+                    self.assertEqual(15902, late["readinessProbe"]["httpGet"]["port"])
+                else:
+                    self.assertEqual(1, len(self.secrets(ns)))
 
     def test_without_opting_in_a_pod_gets_no_sidecar(self):
         ns = self.namespace("outside")
@@ -281,7 +413,7 @@ class InjectionTest(kubecase.MeshCase):
         self.assertEqual([], self.secrets(ns))
 
     def apply_webhook(self):
-        self.cluster.kubectl("apply", "-f", mesh.MANIFESTS / "mutating-webhook.yaml")
+        self.mesh.apply()
         self.mesh.wait_until_up("osm-injector")
 
     def test_a_webhook_that_is_deleted_is_told_of_and_used_again_when_it_is_applied(self):
@@ -293,7 +425,7 @@ class InjectionTest(kubecase.MeshCase):
 
         self.addCleanup(self.apply_webhook)
         self.api.delete("MutatingWebhookConfiguration", None, name)
-        wait_for("it is a problem", lambda: "kubectl apply -k deploy/kubernetes" in metrics(), 5)
+        wait_for("it is a problem", lambda: "run `osm upgrade" in metrics(), 5)
         self.assertIn(f'kind="MutatingWebhookConfiguration",name="{name}"}} 0', metrics())
         wait_for("an Event tells", lambda: name in [e["regarding"]["name"] for e in self.api.request(
             "GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]], 5)

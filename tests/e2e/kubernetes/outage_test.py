@@ -11,7 +11,7 @@ from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import ApiError
 from lib.kube.cluster import API_PORT
 from lib.mesh import objects
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 # Longer than the Lease of a controller and its deadline to renew it; a minute at night.
 AWAY = 60 if os.environ.get("OSM_TEST_LONG") else 20
@@ -55,9 +55,13 @@ class OutageTest(kubecase.MeshCase):
         self.cluster.start_api_server()
         self.cluster.restart_controller_manager()
 
+    def apply(self, *wanted):
+        # On a busy node kube-proxy may still name the webhook's former pod.
+        wait_for("the webhook takes it", lambda: self.api.apply(*wanted), 20, retry=(ApiError,))
+
     def allow(self):
-        self.api.apply(objects.target("server", "access", "server", [("client", "client")],
-                                      ("HTTPRouteGroup", "all", ["everything"])))
+        self.apply(objects.target("server", "access", "server", [("client", "client")],
+                                  ("HTTPRouteGroup", "all", ["everything"])))
 
     def forbid(self):
         self.api.delete("TrafficTarget", "server", "access")
@@ -95,7 +99,7 @@ class OutageTest(kubecase.MeshCase):
         # Two changes that only the API server knows of: one takes back, one adds.
         other = objects.target("server", "other", "server", [("client", "nobody")],
                                ("HTTPRouteGroup", "all", ["everything"]))
-        self.api.apply(other)
+        self.apply(other)
         self.addCleanup(self.api.delete, "TrafficTarget", "server", "other")
         self.go_on_for(AWAY)
         self.forbid()
@@ -110,17 +114,56 @@ class OutageTest(kubecase.MeshCase):
         self.allow()
         self.wait_for_answer(self.client, 200, f"{self.url}/x")
 
+    def test_daemons_that_start_before_the_api_server_wait_for_it(self):
+        self.crash_api_server()
+        containers = [self.agent.pods(mesh.SYSTEM, daemon)[0].containers[0]
+                      for daemon in ("osm-controller", "osm-injector")]
+        for container in containers:
+            before, pod = container.process.pid, container.pod
+            self.agent.expect_restarts(pod.ns, pod.name, container.name)
+            os.kill(before, signal.SIGKILL)
+            wait_for(f"{container.name} runs again",
+                     lambda: container.running() and container.process.pid != before)
+        starts = [container.restarts for container in containers]
+
+        def health(container, path):
+            return self.cluster.namespace.http(container.pod.address, 9091, "GET",
+                                               f"/health/{path}")
+
+        def waits(container):
+            status, body = health(container, "ready")
+            if status != 503 or "- certificate authority: " not in body:
+                raise NotYet((status, body))
+            return True
+
+        for container in containers:
+            wait_for(f"{container.name} says what it waits for", lambda: waits(container), 20,
+                     retry=(OSError,))
+            self.assertEqual(200, health(container, "alive")[0])
+        self.go_on_for(AWAY)
+        for container in containers:
+            self.assertTrue(waits(container))
+        self.restart_api_server()
+        back = time.monotonic()
+        for container in containers:
+            wait_for(f"{container.name} is ready", lambda: health(container, "ready")[0] == 200, 60)
+        print(f"ready {time.monotonic() - back:.1f} s after the API server", file=sys.stderr)
+        self.assertEqual(starts, [container.restarts for container in containers])
+        self.forbid()
+        self.wait_for_answer(self.client, 0, f"{self.url}/x", timeout=60)
+        self.allow()
+        self.restart("client", "client")  # the injector gives the new pod its sidecar
+        type(self).client = self.pod_of("client", "client")
+        self.wait_for_answer(self.client, 200, f"{self.url}/x")
+
     def test_a_deleted_mesh_config_closes_no_permissive_mesh(self):
         config = ("MeshConfig", mesh.SYSTEM, "osm-mesh-config")
 
-        def configure(permissive):
-            self.api.apply(objects.mesh_config(permissive))
-
         self.addCleanup(lambda: self.wait_for_answer(self.client, 0, f"{self.url}/x"))
-        self.addCleanup(configure, False)
+        self.addCleanup(lambda: self.apply(objects.mesh_config(False)))
         self.forbid()
         self.wait_for_answer(self.client, 0, f"{self.url}/x")
-        configure(True)
+        self.apply(objects.mesh_config(True))
         self.wait_for_answer(self.client, 200, f"{self.url}/x")
         with self.assertRaises(ApiError) as refused:
             self.api.delete(*config)

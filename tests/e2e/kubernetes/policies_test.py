@@ -162,8 +162,7 @@ class PoliciesTest(kubecase.MeshCase):
     # -- IngressBackend ---------------------------------------------------------------------------
     def gateway_identity(self, ns, name):
         """(certificate file, key file) that the mesh issued for a gateway and keeps in a Secret."""
-        self.cluster.kubectl("apply", "-n", ns, "-f",
-                             mesh.MANIFESTS / "ingress-gateway-rbac.yaml")
+        mesh.grant_gateway(self.cluster, ns)
         self.gateway = {"ingressGateway": {"subjectAltNames": [name], "secret": {
             "name": "client", "namespace": ns}}}
         self.api.apply(objects.mesh_config(certificate=self.gateway))

@@ -7,14 +7,13 @@ import time
 
 from lib.kube import kubecase, mesh, shop
 from lib.kube.cert_manager import CertManager
-from lib.kube.rotation import RotationCase, openssl, root
+from lib.kube.rotation import RotationCase, documented_commands, openssl, root
 from lib.kube.vault_service import start_vault
 from lib.mesh.vault_server import PORT as VAULT_PORT
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
 
 SHOP = f"{shop.SHOP}/books-bought"
-CERT_MANAGER_RBAC = mesh.ROOT / "deploy/kubernetes-cert-manager/rbac.yaml"
 
 
 class ProviderChange(RotationCase):
@@ -72,7 +71,7 @@ class ProviderChange(RotationCase):
         since, before = time.time(), self.envoys()
         self.change_to("by-vault", self.vault_provider(), "own",
                        (self.vault.directory / "root.pem").read_text())
-        self.cluster.kubectl("apply", "-f", CERT_MANAGER_RBAC)
+        self.shell(documented_commands("Another CA provider")[-1])
         self.change_to("by-cert-manager", {"certManager": {"issuerName": "osm-ca"}}, "by_vault",
                        pathlib.Path(self.cluster.pki.ca).read_text())
         self.assertEqual({"cluster.local"}, self.trust_domains())

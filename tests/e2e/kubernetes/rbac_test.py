@@ -11,21 +11,25 @@ from lib.kube.api import MERGE, ApiError
 
 SYSTEM, ELSEWHERE = mesh.SYSTEM, "elsewhere"
 READ = {"list", "watch"}
+FOLLOW = {"get", *READ}  # kinds of the mesh: `osm status` asks for one object
 STANDARD = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 # {resource: verbs} in every namespace, and on the cluster.
 EVERYWHERE = {
     "osm-controller": {
-        "namespaces": READ, "services": READ, "serviceaccounts": READ, "pods": READ,
+        "namespaces": FOLLOW, "services": FOLLOW, "serviceaccounts": READ, "pods": READ,
         "endpointslices.discovery.k8s.io": READ,
-        "traffictargets.access.smi-spec.io": READ, "httproutegroups.specs.smi-spec.io": READ,
-        "tcproutes.specs.smi-spec.io": READ, "trafficsplits.split.smi-spec.io": READ,
-        "egresses.policy.openservicemesh.io": READ,
-        "ingressbackends.policy.openservicemesh.io": READ,
-        "retries.policy.openservicemesh.io": READ,
-        "telemetries.policy.openservicemesh.io": READ,
-        "extensionservices.config.openservicemesh.io": READ,
-        "upstreamtrafficsettings.policy.openservicemesh.io": READ,
-        "virtualmachines.workload.openservicemesh.io": READ,
+        "traffictargets.access.smi-spec.io": FOLLOW, "httproutegroups.specs.smi-spec.io": FOLLOW,
+        "tcproutes.specs.smi-spec.io": FOLLOW, "trafficsplits.split.smi-spec.io": FOLLOW,
+        "egresses.policy.openservicemesh.io": FOLLOW,
+        "ingressbackends.policy.openservicemesh.io": FOLLOW,
+        "retries.policy.openservicemesh.io": FOLLOW,
+        "telemetries.policy.openservicemesh.io": FOLLOW,
+        "extensionservices.config.openservicemesh.io": FOLLOW,
+        "upstreamtrafficsettings.policy.openservicemesh.io": FOLLOW,
+        "virtualmachines.workload.openservicemesh.io": FOLLOW,
+        "serviceproviders.workload.openservicemesh.io": FOLLOW,
+        "azureresources.workload.openservicemesh.io": FOLLOW,
+        "dnsresources.workload.openservicemesh.io": FOLLOW,
         "traffictargets/status.access.smi-spec.io": {"patch"},
         "httproutegroups/status.specs.smi-spec.io": {"patch"},
         "tcproutes/status.specs.smi-spec.io": {"patch"},
@@ -37,21 +41,25 @@ EVERYWHERE = {
         "extensionservices/status.config.openservicemesh.io": {"patch"},
         "upstreamtrafficsettings/status.policy.openservicemesh.io": {"patch"},
         "virtualmachines/status.workload.openservicemesh.io": {"patch"},
+        "serviceproviders/status.workload.openservicemesh.io": {"patch"},
+        "azureresources/status.workload.openservicemesh.io": {"patch"},
+        "dnsresources/status.workload.openservicemesh.io": {"patch"},
         "events.events.k8s.io": {"create"},
+        "tokenreviews.authentication.k8s.io": {"create"},
         "secrets": {"list", "watch", "patch", "delete"},
         "customresourcedefinitions.apiextensions.k8s.io": READ,
         "validatingwebhookconfigurations.admissionregistration.k8s.io": READ},
     "osm-injector": {
-        "namespaces": READ, "secrets": {"create"},
+        "namespaces": FOLLOW, "nodes": READ, "secrets": {"create"},
         "mutatingwebhookconfigurations.admissionregistration.k8s.io": READ}}
 # More in osm-system.
 AT_HOME = {
     "osm-controller": {
-        "meshconfigs.config.openservicemesh.io": {*READ, "create"}, "secrets": {"create"},
+        "meshconfigs.config.openservicemesh.io": {*FOLLOW, "create"}, "secrets": {"create"},
         "meshconfigs/status.config.openservicemesh.io": {"patch"},
         "meshrootcertificates.config.openservicemesh.io": READ,
         "meshrootcertificates/status.config.openservicemesh.io": {"patch"},
-        "denylists.workload.openservicemesh.io": READ,
+        "denylists.workload.openservicemesh.io": FOLLOW,
         "denylists/status.workload.openservicemesh.io": {"patch"},
         "configmaps": {"create"},
         "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}},
@@ -68,16 +76,19 @@ CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 KEEP_UP = {"get", "patch", "update"}
 BY_NAME = {
     "osm-controller": {
-        ("meshconfigs.config.openservicemesh.io", SYSTEM, "osm-mesh-config"): {"get", "patch"},
+        ("meshconfigs.config.openservicemesh.io", SYSTEM, "osm-mesh-config"): {"patch"},
         ("configmaps", SYSTEM, "preset-mesh-config"): {"get"},
         ("configmaps", SYSTEM, "osm-root-rotation"): {"get", "patch"},
         ("configmaps", SYSTEM, "osm-last-mesh-config"): {"get", "patch"},
+        ("configmaps", SYSTEM, "osm-drained-machines"): {"get", "patch"},
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("leases.coordination.k8s.io", SYSTEM, "osm-controller-osm"): {"get", "update"},
         ("validatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "libosm-validator-osm"): KEEP_UP,
         **{(CRDS, None, name): {"get"} for name in (
-            "denylists.workload.openservicemesh.io", "egresses.policy.openservicemesh.io",
+            "azureresources.workload.openservicemesh.io",
+            "denylists.workload.openservicemesh.io", "dnsresources.workload.openservicemesh.io",
+            "egresses.policy.openservicemesh.io",
             "extensionservices.config.openservicemesh.io", "telemetries.policy.openservicemesh.io",
             "httproutegroups.specs.smi-spec.io",
             "ingressbackends.policy.openservicemesh.io", "meshconfigs.config.openservicemesh.io",
@@ -85,6 +96,7 @@ BY_NAME = {
             "tcproutes.specs.smi-spec.io", "trafficsplits.split.smi-spec.io",
             "traffictargets.access.smi-spec.io",
             "upstreamtrafficsettings.policy.openservicemesh.io",
+            "serviceproviders.workload.openservicemesh.io",
             "virtualmachines.workload.openservicemesh.io")}},
     "osm-injector": {
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
@@ -93,6 +105,7 @@ BY_NAME = {
         ("mutatingwebhookconfigurations.admissionregistration.k8s.io", None,
          "libosm-webhook-osm"): KEEP_UP}}
 # Kubernetes grants every account questions about itself.
+KINDS = ("Namespace", "CustomResourceDefinition", "ServiceAccount")  # and Roles: no programs
 EVERYBODY = {"selfsubjectaccessreviews.authorization.k8s.io": {"create"},
              "selfsubjectrulesreviews.authorization.k8s.io": {"create"},
              "selfsubjectreviews.authentication.k8s.io": {"create"}}
@@ -121,10 +134,7 @@ class RbacTest(kubecase.KubeCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        for file in ("namespace.yaml", "controller-rbac.yaml", "injector-rbac.yaml",
-                     "secrets-rbac.yaml"):
-            cls.cluster.kubectl("apply", "-f", mesh.MANIFESTS / file)
-        cls.cluster.kubectl("apply", "-f", mesh.ROOT / "deploy/kubernetes/crds")
+        cls.api.apply(*(o for o in mesh.rendered() if o["kind"] in KINDS or "Role" in o["kind"]))
         cls.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
         cls.api.apply(k8s.namespace(ELSEWHERE))
         cls.resources = list(cls.discover())
@@ -270,7 +280,7 @@ class RbacTest(kubecase.KubeCase):
         self.refused(api, "PATCH", f"{rbac}/clusterrolebindings/cluster-admin",
                      {"subjects": subject}, MERGE)
         self.refused(api, "POST", f"{rbac}/clusterroles", named("mine", rules=everything))
-        for path in (f"{rbac}/clusterroles/{account}",
+        for path in (f"{rbac}/clusterroles/{account}-osm",
                      f"{rbac}/namespaces/{SYSTEM}/roles/{account}"):
             self.refused(api, "PATCH", path, {"rules": everything}, MERGE)
         # Somebody else's identity: tokens, pods that run as others, impersonation.

@@ -2,30 +2,31 @@
 """Replicas of osm-controller: what they say of an object is true of the proxies of all, a stale one
 sends proxies to the others, a key in use at two raises the alarm; and a namespace that leaves the
 mesh."""
+import http.client
 import json
-import re
+import ssl
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
-from lib.kube.api import decode
 from lib.kube.cluster import API_PORT
-from lib.mesh import objects
-from lib.mesh.xds_client import CLUSTER, AdsStream
+from lib.kube.replicas import ReplicaCase
+from lib.mesh import meshcase, objects
+from lib.mesh.xds_client import CLUSTER
 from lib.net import http2
 from lib.net.processes import NotYet, wait_for
 
 NS, SMI = "shop", ("HTTPRouteGroup", "routes", ["all"])
 URL = f"server.{NS}:{k8s.PORT}/x"
-CONTROLLER_HTTP, ADS = 9091, 15128
+ADMIN = 9094
 UNAVAILABLE = 14
 COMPONENT = "app.kubernetes.io/component=replica"
 NEW_STREAMS = "replica.openservicemesh.io/new-streams"
 
 
-class ReplicasTest(kubecase.MeshCase):
+class ReplicasTest(ReplicaCase):
     @staticmethod
     def install(installed):
-        installed.cluster.kubectl("apply", "-k", mesh.MANIFESTS)
+        installed.apply()
         installed.set_argument("osm-controller", "--stale-after", "15")
         installed.wait_until_up("osm-controller", "osm-injector")
 
@@ -48,19 +49,6 @@ class ReplicasTest(kubecase.MeshCase):
         cls.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller",
                             f"--replicas={replicas}")
         cls.wait_until_available(mesh.SYSTEM, "osm-controller")
-
-    @classmethod
-    def ask(cls, pod, path):
-        """(status, body) of a replica's open port."""
-        return cls.cluster.namespace.http(pod["status"]["podIP"], CONTROLLER_HTTP, "GET", path)
-
-    @classmethod
-    def proxies_of(cls, pod):
-        """Number of proxies that are connected to a replica."""
-        status, body = cls.ask(pod, "/metrics")
-        assert status == 200, body
-        return sum(float(line.split()[-1]) for line in body.splitlines()
-                   if line.startswith("osm_proxy_connect_count"))
 
     @classmethod
     def wait_until_both_serve(cls):
@@ -98,35 +86,11 @@ class ReplicasTest(kubecase.MeshCase):
                     if not holder.startswith(p["metadata"]["name"]))
 
     # -- stale replicas and stolen keys ---------------------------------------------------------
-    def replica_of(self, pod):
-        """(pod of the replica that configures a proxy, generation, hash), as its Envoy knows it."""
-        told = pod.admin("/stats?filter=control_plane.identifier")[1]
-        found = re.search(r'"(\S+)/(\d+)/([0-9a-f]{16})"', told)
-        if not found:
-            raise NotYet(told)
-        return next(p for p in self.pods(mesh.SYSTEM, "osm-controller")
-                    if found[1].startswith(p["metadata"]["name"] + "-")), found[2], found[3]
-
-    def use_key_of(self, pod, replica):
-        """An ADS stream to a replica, from the node, with the key of a pod's proxy."""
-        secret = next(v["secret"]["secretName"] for v in pod.run.obj["spec"]["volumes"]
-                      if v["name"] == "envoy-bootstrap-config-volume")
-        data = self.api.get("Secret", pod.run.ns, secret)["data"]
-        files = []
-        for name in ("sds_cert.pem", "sds_key.pem"):
-            files.append(self.rig.directory / f"stolen.{pod.run.name}.{name}")
-            files[-1].write_bytes(decode(data[name]))
-        plain = self.cluster.namespace.connect(replica["status"]["podIP"], ADS, timeout=10)
-        stream = AdsStream(http2.Connection(
-            http2.client_context(identity=files).wrap_socket(plain)))
-        self.addCleanup(stream.close)
-        stream.ask(CLUSTER)
-        return stream
-
     def new_streams(self, pod_name):
         """The text that a replica publishes of them."""
         lease, = [lease for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
-                  if lease["spec"]["holderIdentity"].startswith(f"{pod_name}-")]
+                  if lease["spec"]["holderIdentity"].startswith(f"{pod_name}-") and
+                  "renewTime" not in lease["spec"]]
         return lease["metadata"].get("annotations", {}).get(NEW_STREAMS, "")
 
     def cut_off(self, *replicas):
@@ -150,7 +114,7 @@ class ReplicasTest(kubecase.MeshCase):
         def seen():
             version = json.loads(self.ask(pod, "/version")[1])
             status, text = self.ask(pod, "/health/ready")
-            if (version["stale"], version["admits"], status == 200) != (stale, ready, ready):
+            if (version.get("stale"), version.get("admits"), status == 200) != (stale, ready, ready):
                 raise NotYet(f"{version} {status} {text}")
             return text
 
@@ -220,11 +184,15 @@ class ReplicasTest(kubecase.MeshCase):
             for log in self.rig.directory.glob(f"pod.{mesh.SYSTEM}.osm-controller-*.log")
             for line in log.read_text(errors="replace").splitlines()), 120)
 
-    def test_each_replica_has_a_lease_of_its_own(self):
+    def test_each_replica_has_a_lease_that_it_renews_and_one_with_texts(self):
         leases = self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
         pods = [p["metadata"]["name"] for p in self.pods(mesh.SYSTEM)]  # the injector, too
-        held = [lease["spec"]["holderIdentity"] for lease in leases]
-        self.assertEqual(sorted(pods), sorted(h.rpartition("-")[0] for h in held))
+        for renewed in (True, False):
+            held = [lease["spec"]["holderIdentity"] for lease in leases
+                    if ("renewTime" in lease["spec"]) == renewed]
+            self.assertEqual(sorted(pods), sorted(h.rpartition("-")[0] for h in held))
+        self.assertFalse([lease for lease in leases if "renewTime" in lease["spec"] and
+                          NEW_STREAMS in lease["metadata"].get("annotations", {})])
 
     def test_a_new_stream_is_published_on_its_replicas_lease(self):
         def published():
@@ -239,6 +207,110 @@ class ReplicasTest(kubecase.MeshCase):
     def test_proxies_of_both_are_counted(self):
         self.change("client")
         self.wait_for_programmed("True", "3/3 proxies")
+
+    # -- the command, from outside of the cluster -----------------------------------------------
+    def osm(self, *arguments, kubeconfig=None, code=0):
+        more = ("--kubeconfig", kubeconfig) if kubeconfig else ()
+        ran = self.cluster.run(meshcase._programs.osm, *map(str, arguments), *more)
+        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        return ran.stdout if code == 0 else ran.stdout + ran.stderr
+
+    def osm_json(self, *arguments):
+        return json.loads(self.osm(*arguments, "-o", "json"))
+
+    def test_the_command_asks_every_replica(self):
+        self.wait_until_both_serve()  # an earlier test may have left all proxies at one
+        self.change("client")
+        self.wait_for_programmed("True", "3/3 proxies")
+        proxies = self.osm_json("proxy", "list")["proxies"]
+        by_replica = {p["metadata"]["name"]: self.proxies_of(p)
+                      for p in self.pods(mesh.SYSTEM, "osm-controller")}
+        self.assertEqual({r: [p["replica"] for p in proxies].count(r) for r in by_replica},
+                         by_replica)
+        for proxy in proxies:  # whichever replica it is connected to
+            part = self.osm_json("proxy", "get", "listeners", proxy["name"])
+            self.assertIn("dynamic_listeners", part)
+        status = self.osm_json("status", "traffictarget", f"{NS}/access", "--wait")
+        self.assertEqual(["Applied", 3, 3, []], [status[k] for k in (
+            "phase", "concerned", "applied", "not_connected")])
+        client, server = (next(p["name"] for p in proxies if f"/{a}-" in p["name"])
+                          for a in ("client", "server"))
+        self.assertIn("ALLOWED", self.osm("policy", "check-pods", client, server))
+        self.assertIn("ALLOWED", self.osm("policy", "explain", f"{NS}/client", f"{NS}/server"))
+        self.assertIn("policies allow it", self.osm(
+            "verify", "connectivity", "--from-pod", client, "--to-pod", server))
+        self.assertIn(f"fault    Call from {NS}/server to {NS}/client", self.osm(
+            "verify", "connectivity", "--from-pod", server, "--to-pod", client, code=3))
+        self.assertIn(f'"{NS}/client" -> "{NS}/server"', self.osm("graph", "-o", "dot"))
+        self.assertIn("in the mesh, 3 pods", self.osm("check"))
+
+    def test_the_command_names_what_is_wrong_with_the_cluster(self):
+        self.assertIn("you may create every object", self.osm("check", "--pre"))
+        self.cluster.kubectl("annotate", "namespace", "default",
+                             "openservicemesh.io/sidecar-injection=enabled")
+        self.addCleanup(self.cluster.kubectl, "annotate", "namespace", "default",
+                        "openservicemesh.io/sidecar-injection-")
+        self.assertIn("osm namespace add default --mesh-name osm",
+                      self.osm("check"))
+        self.assertIn("it does not exist", self.osm("check", "--mesh-name", "other", code=1))
+
+    def test_a_bug_report_has_no_keys(self):
+        folder = self.rig.directory / "report"
+        told = self.osm_json("support", "bug-report", "--out", folder)
+        names = {path.name for path in folder.iterdir()}
+        self.assertEqual((told["directory"], set(told["files"])), (str(folder), names))
+        self.assertTrue({"problems.json", "proxies.json", "graph.json", "meshconfig.json"} <= names)
+        self.assertEqual(3, len([name for name in names if name.startswith("config_dump.")]))
+        for path in folder.iterdir():
+            self.assertNotIn("PRIVATE KEY", path.read_text())
+        self.assertIn("exists", self.osm("support", "bug-report", "--out", folder, code=1))
+
+    def test_the_roles_say_who_may_ask(self):
+        self.api.apply(k8s.account(NS, "reader"))
+        reader = self.cluster.kubeconfig_of_account(NS, "reader")
+        self.assertIn("forbidden", self.osm("problems", kubeconfig=reader, code=3))
+        self.cluster.kubectl("create", "rolebinding", "reads", "-n", mesh.SYSTEM,
+                             "--role=osm-viewer", f"--serviceaccount={NS}:reader")
+
+        def told():
+            ran = self.cluster.run(meshcase._programs.osm, "problems", "--kubeconfig", reader)
+            if ran.returncode != 0:
+                raise NotYet(ran.stderr)
+            return ran.stdout
+
+        wait_for("a reader may read", told)
+        refused = self.osm("certificate", "rotate", "any", kubeconfig=reader, code=3)
+        self.assertIn("osm-admin", refused)
+        self.assertIn("--role=osm-admin", refused)
+        self.cluster.kubectl("create", "rolebinding", "runs", "-n", mesh.SYSTEM,
+                             "--role=osm-admin", f"--serviceaccount={NS}:reader")
+        wait_for("an administrator may ask", lambda: "no certificate" in self.osm(
+            "certificate", "rotate", "any", kubeconfig=reader, code=1))
+
+    def test_the_port_takes_no_other_token(self):
+        """Nor one of the right account that was issued for another pod, or for the API server."""
+        pods = self.pods(mesh.SYSTEM, "osm-controller")
+        address, name = pods[0]["status"]["podIP"], pods[0]["metadata"]["name"]
+        audience = "openservicemesh.io/admin/osm-system/"
+        for account, pod, status in (("osm-viewer", name, 200),
+                                     ("osm-viewer", pods[1]["metadata"]["name"], 403),
+                                     ("osm-viewer", None, 403), ("osm-controller", name, 403)):
+            with self.subTest(f"{account} {pod}"):
+                token = self.api.token_of(mesh.SYSTEM, account, audience=pod and audience + pod)
+                self.assertEqual(status, self.ask_admin(address, token))
+        self.assertEqual(403, self.ask_admin(address, None))
+
+    def ask_admin(self, address, token):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPConnection(address, ADMIN, timeout=10)
+        connection.sock = context.wrap_socket(self.cluster.namespace.connect(address, ADMIN, 10))
+        try:
+            connection.request("GET", "/v1/problems", headers={"X-Osm-Admin-Token": token} if token
+                               else {})
+            return connection.getresponse().status
+        finally:
+            connection.close()
 
     def test_a_replica_that_lags_is_waited_for(self):
         self.change("client")

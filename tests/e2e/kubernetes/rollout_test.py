@@ -41,6 +41,23 @@ class RolloutTest(UnderLoad):
                 self.assertIn("envoy", [c["name"] for c in pod["spec"]["containers"]])
         self.roll()
 
+    def daemons(self):
+        return {p["metadata"]["uid"] for app in ("osm-controller", "osm-injector")
+                for p in self.pods(mesh.SYSTEM, app)}
+
+    def test_an_upgrade_and_its_rollback_replace_all_daemons_and_lose_no_request(self):
+        self.use_sidecars(native=True)
+        since = time.time()
+        for level in ("debug", "info"):
+            before = self.daemons()
+            # The flag of native sidecars is the test's.
+            mesh.osm(self.cluster, "upgrade", "--timeout", "90s", "--force-conflicts",
+                     "--set", f"osm.controllerLogLevel={level}")
+            self.assertEqual(set(), before & self.daemons())
+            wait_for("its proxies are connected", lambda: "in the mesh" in mesh.osm(
+                self.cluster, "check"), 30, retry=(RuntimeError,))
+        self.judge(since)
+
     def test_a_controller_that_is_killed_loses_no_request_and_catches_up(self):
         self.use_sidecars(native=True)
         pod, = self.agent.pods(mesh.SYSTEM, "osm-controller")

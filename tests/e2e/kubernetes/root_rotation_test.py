@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A root of the mesh follows another under load, with two controllers of which one is killed: no
 request fails, running sidecars take their new certificates from their Secrets, and in the end who
-has only the old one is turned away."""
+has only the old one is turned away. A newer version of the mesh was there before."""
 import os
 import signal
 import time
@@ -14,14 +14,49 @@ from lib.net.processes import wait_for
 NEXT = "mesh-2027"
 SHOP = f"{shop.SHOP}/books-bought"
 REFUSED = "certificate verify failed"
+NEWER, TARGETS = "99.0.0", "traffictargets.access.smi-spec.io"
+HOOKS = (("MutatingWebhookConfiguration", "libosm-webhook-osm", 20),
+         ("ValidatingWebhookConfiguration", "libosm-validator-osm", 10))
 
 
 class RootRotation(RotationCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller", "--replicas=2")
-        cls.wait_until_available(mesh.SYSTEM, "osm-controller")
+        cls.leave_objects_of_a_newer_version()
+
+    @staticmethod
+    def install(installed):
+        installed.install("osm.osmController.replicaCount=2")
+
+    @classmethod
+    def leave_objects_of_a_newer_version(cls):
+        """The cluster as after `osm upgrade` of a newer version and a rollback of the programs alone,
+        such as `kubectl rollout undo`."""
+        version = {"op": "add", "path": "/metadata/labels/app.kubernetes.io~1version",
+                   "value": NEWER}
+        cls.api.patch("CustomResourceDefinition", None, TARGETS, [version])
+        for kind, name, _ in HOOKS:
+            cls.api.patch(kind, None, name, [version, {
+                "op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}])
+        values = cls.api.get("ConfigMap", mesh.SYSTEM, "osm-values")
+        labels = values["metadata"]["labels"] | {"app.kubernetes.io/version": NEWER}
+        cls.api.apply({"apiVersion": "v1", "kind": "ConfigMap", "data": values["data"], "metadata": {
+            "name": "osm-values", "namespace": mesh.SYSTEM, "labels": labels}},
+                      manager="osm-install")
+
+    def check_the_rollback(self):
+        """`osm upgrade` of this version, after the programs of it have rotated a root."""
+        for kind, name, _ in HOOKS:
+            self.assertEqual(7, self.api.get(kind, None, name)["webhooks"][0]["timeoutSeconds"])
+        told = mesh.osm(self.cluster, "upgrade", "--timeout", "60s")
+        self.assertIn(f"version {NEWER} to ", told)
+        self.assertRegex(told, rf"(?m)^kept +CustomResourceDefinition {TARGETS}$")
+        self.assertRegex(told, r"(?m)^unchanged +Deployment osm-system/osm-controller$")
+        for kind, name, seconds in HOOKS:
+            found = self.api.get(kind, None, name)
+            self.assertNotEqual(NEWER, found["metadata"]["labels"]["app.kubernetes.io/version"])
+            self.assertEqual(seconds, found["webhooks"][0]["timeoutSeconds"])
 
     def test_a_proxy_certificate_is_renewed_in_its_secret(self):
         self.wait_for_steady_load()
@@ -62,15 +97,17 @@ class RootRotation(RotationCase):
 
         # As of a kubelet that is late: this sidecar goes on with the old certificate.
         self.quiet.run.volumes.refresh = lambda: None
-        grant, declare = documented_commands()
+        declare = documented_commands()[1]
+        rotate, = documented_commands("Rotate on Kubernetes by one command")
         with self.subTest("what is not granted is told, and nothing happens"):
             self.shell(declare.partition("kubectl wait")[0])
             wait_for("it says what to do", lambda: "get and create that Secret" in self.api.get(
                 "MeshRootCertificate", mesh.SYSTEM, NEXT)["status"]["message"], 20,
                 retry=(KeyError,))
             self.wait_for_states(own="signing", mesh_2027="inactive")
-        for commands in (grant, declare):
-            self.shell(commands)
+        with self.subTest("one command grants and follows it, with a kubeconfig only"):
+            self.shell(f"{rotate.splitlines()[0]} --wait 1ms || test $? = 5")
+            self.wait_for_states(mesh_2027="signing", own="draining")
         ca = self.root_in(f"{NEXT}-ca")
         self.wait_for_states(mesh_2027="signing", own="draining")
         with self.subTest("kubectl shows it"):
@@ -99,6 +136,9 @@ class RootRotation(RotationCase):
         del self.quiet.run.volumes.refresh
         self.wait_for_states(timeout=100, mesh_2027="signing", own="inactive")
         self.check_all_is_of(ca)
+        with self.subTest("the older version is installed again"):
+            self.check_the_rollback()
+            self.wait_until_webhooks_trust(ca)
         self.wait_until_taken_up(ca)
         self.assertLessEqual(before.items(), self.envoys().items())
         self.wait_for_answer(late, 200, SHOP)
@@ -121,9 +161,8 @@ class RootRotation(RotationCase):
         self.agent.expect_restarts(run.ns, run.name, "envoy")
         envoy.signal(signal.SIGKILL)
         wait_for("the controllers refuse it", lambda: self.refusals() > refused, 20)
-        for controller in self.agent.pods(mesh.SYSTEM, "osm-controller"):
-            connected = self.osm(controller, "proxy", "list")["proxies"]
-            self.assertNotIn(self.quiet.name, [p["name"] for p in connected])
+        connected = self.osm("proxy", "list")["proxies"]
+        self.assertNotIn(self.quiet.name, [p["name"] for p in connected])
 
     def refusals(self):
         return sum(self.agent.log_of(run, "osm-controller").read_text(errors="replace").count(

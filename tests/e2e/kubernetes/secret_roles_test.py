@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""deploy/kubernetes-secret-roles: the daemons have rights on Secrets in the mesh's namespaces only,
+"""osm.secretsByNamespace=true: the daemons have rights on Secrets in the mesh's namespaces only,
 and a namespace without them harms no other."""
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
@@ -7,25 +7,26 @@ from lib.kube.api import ApiError
 from lib.net.processes import wait_for
 
 PREFIX = "envoy-bootstrap-config-"
-REMEDY = "kubectl apply -n {} -k deploy/kubernetes-mesh-namespace"
+REMEDY = ("kubectl create rolebinding {0}-secrets-osm -n {1} --clusterrole={0}-secrets-osm "
+          "--serviceaccount=osm-system:{0}")
 
 
 class SecretRolesTest(kubecase.MeshCase):
     @staticmethod
     def install(installed):
-        installed.cluster.kubectl("apply", "-k", mesh.ROOT / "deploy/kubernetes-secret-roles")
-        installed.wait_until_up("osm-controller", "osm-injector")
+        installed.install("osm.secretsByNamespace=true")
 
     def namespace(self, name, bound):
         self.api.apply(mesh.namespace(name))
         if bound:
-            self.bind(name)
+            mesh.grant(self.cluster, name)
         wait_for("its ServiceAccount is made",
                  lambda: self.api.find("ServiceAccount", name, "default"))
 
-    def bind(self, name):
-        self.cluster.kubectl("apply", "-n", name,
-                             "-k", mesh.ROOT / "deploy/kubernetes-mesh-namespace")
+    def run_remedy(self, account, ns, text):
+        command = REMEDY.format(account, ns)
+        self.assertIn(f"`{command}`", text)
+        self.cluster.kubectl(*command.split()[1:])
 
     @staticmethod
     def pod(ns):
@@ -51,14 +52,14 @@ class SecretRolesTest(kubecase.MeshCase):
         wait_for("the Secret belongs to its pod", lambda: self.owned("shop") == ["app"], 20)
         with self.assertRaises(ApiError) as refused:
             self.api.create(self.pod("stray"))
-        self.assertIn(REMEDY.format("stray"), refused.exception.message)
-        wait_for("the controller tells of it", lambda: REMEDY.format("stray") in self.told(), 20)
+        wait_for("the controller tells of it", lambda: "-n stray" in self.told(), 20)
 
-        self.bind("stray")
+        self.run_remedy("osm-injector", "stray", refused.exception.message)
+        self.run_remedy("osm-controller", "stray", self.told())
         wait_for("a pod is created there", lambda: self.api.create(self.pod("stray")), 20,
                  retry=(ApiError,))
         wait_for("the Secret belongs to its pod", lambda: self.owned("stray") == ["app"], 20)
-        wait_for("nothing is told of", lambda: "mesh-namespace" not in self.told(), 20)
+        wait_for("nothing is told of", lambda: "create rolebinding" not in self.told(), 20)
 
     def may(self, account, verb, ns):
         review = self.api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {

@@ -2,31 +2,21 @@
 """Vault as the CA of a mesh on Kubernetes, both real: the daemons log in as their ServiceAccounts,
 and Vault asks the API server who they are."""
 import json
-import pathlib
 
 from lib.kube import kubecase
 from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import ApiError, Credentials
-from lib.kube.vault_service import let_vault_ask, start_vault
+from lib.kube.vault_service import install_with_vault
 from lib.mesh import objects
 from lib.net.processes import wait_for
 
-MANIFESTS = mesh.ROOT / "deploy/kubernetes-vault"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
 class VaultOnKubernetes(kubecase.MeshCase):
     @staticmethod
     def install(installed):
-        cluster = installed.cluster
-        VaultOnKubernetes.vault = start_vault(VaultOnKubernetes.rig, cluster)
-        let_vault_ask(cluster, VaultOnKubernetes.vault)
-        cluster.kubectl("apply", "-f", mesh.MANIFESTS / "namespace.yaml")
-        cluster.api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-            "name": "vault-ca", "namespace": mesh.SYSTEM},
-            "data": {"ca.pem": pathlib.Path(cluster.pki.ca).read_text()}})
-        cluster.kubectl("apply", "-k", MANIFESTS)
-        installed.wait_until_up("osm-controller", "osm-injector")
+        VaultOnKubernetes.vault = install_with_vault(VaultOnKubernetes.rig, installed)
 
     def daemon_log(self, app):
         run = self.mesh.run_of(self.pods(mesh.SYSTEM, app)[0]).run

@@ -29,6 +29,7 @@ forget() { # COMMAND TABLE CHAIN...
 ipv6_works() { command -v ip6tables >/dev/null && ip6tables -w -t filter -S >/dev/null 2>&1; }
 
 remove() {
+  remove_dns
   drop iptables nat PREROUTING OSM_PROXY_INBOUND
   drop iptables nat OUTPUT OSM_PROXY_OUTBOUND
   drop iptables filter INPUT OSM_PROXY_DIRECT
@@ -40,7 +41,14 @@ remove() {
   forget ip6tables filter OSM_PROXY_INBOUND OSM_PROXY_OUTBOUND
 }
 
+# Name servers of this machine are asked again.
+remove_dns() {
+  while iptables -w -t nat -D OUTPUT -p udp --dport 53 -j OSM_PROXY_DNS 2>/dev/null; do :; done
+  forget iptables nat OSM_PROXY_DNS
+}
+
 apply() {
+  remove_dns
   iptables-restore -w --noflush <<RULES
 *nat
 :OSM_PROXY_INBOUND - [0:0]

@@ -29,10 +29,9 @@ namespace json = boost::json;
 // Answers in the order that a test gives; what a request was is asserted afterwards.
 class FakeHttp final : public net::HttpClient {
  public:
-  Subscription send(HttpRequest request, std::function<void(Result<Response>)> done) override {
-    requests.push_back(std::move(request));
-    pending.push_back(std::move(done));
-    return ended_with(ended);
+  Subscription send(HttpRequest, std::function<void(Result<Response>)>) override {
+    FAIL("lists and watches are streams, all else is a call");
+    return {};
   }
   Subscription open_stream(HttpRequest request, net::HttpStreamEvents events) override {
     requests.push_back(std::move(request));
@@ -53,9 +52,15 @@ class FakeHttp final : public net::HttpClient {
     return "";
   }
 
+  // Answers the stream of that number.
+  void answer(std::size_t stream, const Response& response) {
+    streams.at(stream).on_head(response);
+    streams.at(stream).on_data(response.body);
+    streams.at(stream).on_end({});
+  }
+
   std::vector<HttpRequest> requests;
   std::deque<Result<Response>> answers;  // to call()
-  std::vector<std::function<void(Result<Response>)>> pending;
   std::vector<net::HttpStreamEvents> streams;
   int ended = 0;
 
@@ -233,12 +238,12 @@ TEST_SUITE("kubernetes::make_api_client") {
     std::optional<Result<k::ListPage>> page;
     const auto list = f.api->list({k::kPods}, [&](Result<k::ListPage> p) { page = std::move(p); });
     f.write_token("two");
-    f.http.pending.at(0)(status_of(401, "Unauthorized", "Unauthorized"));
+    f.http.answer(0, status_of(401, "Unauthorized", "Unauthorized"));
     CHECK_FALSE(page);
     REQUIRE(f.http.requests.size() == 2);
     CHECK(f.http.header(1, "Authorization") == "Bearer two");
-    f.http.pending.at(1)(body_of(R"({"metadata":{"resourceVersion":"7","continue":"c"},)"
-                                 R"("items":[{"metadata":{"name":"p"}}]})"));
+    f.http.answer(1, body_of(R"({"metadata":{"resourceVersion":"7","continue":"c"},)"
+                             R"("items":[{"metadata":{"name":"p"}}]})"));
     REQUIRE(page);
     REQUIRE(page->ok());
     CHECK((*page)->resource_version == "7");
@@ -251,14 +256,14 @@ TEST_SUITE("kubernetes::make_api_client") {
     f.write_token("three");
     Response head;
     head.status = 401;
-    f.http.streams.at(0).on_head(head);
-    f.http.streams.at(0).on_end({});
+    f.http.streams.at(2).on_head(head);
+    f.http.streams.at(2).on_end({});
     CHECK_FALSE(end);
-    REQUIRE(f.http.streams.size() == 2);
+    REQUIRE(f.http.streams.size() == 4);
     CHECK(f.http.header(3, "Authorization") == "Bearer three");
-    f.http.streams.at(1).on_head(head);
-    f.http.streams.at(1).on_data("no");
-    f.http.streams.at(1).on_end({});
+    f.http.streams.at(3).on_head(head);
+    f.http.streams.at(3).on_data("no");
+    f.http.streams.at(3).on_end({});
     REQUIRE(end);
     REQUIRE_FALSE(end->ok());
     CHECK(end->error().code == ErrorCode::kPermissionDenied);
@@ -276,6 +281,62 @@ TEST_SUITE("kubernetes::make_api_client") {
     CHECK(f.http.requests.at(0).target ==
           "/base/api/v1/namespaces/shop/pods?labelSelector=a%20in%20%28b%2Cc%29"
           "&fieldSelector=metadata.name%21%3Dx&limit=2&continue=a%2Bb%2Fc%3D");
+  }
+
+  TEST_CASE("a list of any version says so on its first page") {
+    Fixture f;
+    k::ListRequest request{.resource = k::kPods, .any_version = true};
+    const auto first = f.api->list(request, [](const auto&) {});
+    request.continue_token = "c";
+    const auto second = f.api->list(request, [](const auto&) {});
+    CHECK(f.http.requests.at(0).target == "/base/api/v1/pods?limit=500&resourceVersion=0");
+    CHECK(f.http.requests.at(1).target == "/base/api/v1/pods?limit=500&continue=c");
+  }
+
+  TEST_CASE("items of a list are told as they arrive, and not again in its answer") {
+    Fixture f;
+    std::vector<std::string> names;
+    std::optional<Result<k::ListPage>> page;
+    const auto list =
+        f.api->list({.resource = k::kPods,
+                     .on_item =
+                         [&](const json::object& item) {
+                           CHECK(item.at("kind") == "Pod");
+                           names.emplace_back(item.at("metadata").at("name").as_string());
+                         }},
+                    [&](Result<k::ListPage> listed) { page = std::move(listed); });
+    CHECK(f.http.requests.at(0).gzip);
+    auto& stream = f.http.streams.at(0);
+    stream.on_head({});
+    stream.on_data(
+        R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{"me)");
+    CHECK(names == std::vector<std::string>{"a"});
+    stream.on_data(R"(tadata":{"name":"b"}}]})");
+    CHECK_FALSE(page);
+    stream.on_end({});
+    CHECK(names == std::vector<std::string>{"a", "b"});
+    REQUIRE(page);
+    REQUIRE(page->ok());
+    CHECK((*page)->resource_version == "7");
+    CHECK((*page)->items.empty());
+  }
+
+  TEST_CASE("a list that is cut, or takes longer than a minute, fails once") {
+    Fixture f;
+    for (const bool cut : {true, false}) {
+      CAPTURE(cut);
+      std::vector<ErrorCode> errors;
+      const auto list = f.api->list({k::kPods}, [&](const Result<k::ListPage>& page) {
+        errors.push_back(page.ok() ? ErrorCode::kInternal : page.error().code);
+      });
+      auto& stream = f.http.streams.back();
+      stream.on_head({});
+      stream.on_data(R"({"items":[{"metadata":{"name":"a"}})");
+      if (!cut) f.executor.run_for(std::chrono::seconds(61));
+      stream.on_end({});
+      CHECK(errors ==
+            std::vector<ErrorCode>{cut ? ErrorCode::kInvalidSyntax : ErrorCode::kDeadlineExceeded});
+    }
   }
 
   TEST_CASE("a watch tells its events, and its end once") {
@@ -324,7 +385,7 @@ TEST_SUITE("kubernetes::make_api_client") {
     int answers = 0;
     auto list = f.api->list({k::kPods}, [&](const auto&) { ++answers; });
     list.reset();
-    f.http.pending.at(0)(body_of("{}"));
+    f.http.answer(1, body_of("{}"));
     CHECK(answers == 0);
   }
 
@@ -341,6 +402,52 @@ TEST_SUITE("kubernetes::make_api_client") {
     const auto given_up = f.api->get(k::kPods, "shop", "p");
     REQUIRE_FALSE(given_up.ok());
     CHECK(given_up.error().code == ErrorCode::kUnavailable);
+    // Nobody sleeps long: the caller tries again.
+    later.headers = {{"retry-After", "3600"}};
+    f.http.answers = {later};
+    CHECK_FALSE(f.api->get(k::kPods, "shop", "p").ok());
+    CHECK(f.http.answers.empty());
+  }
+
+  TEST_CASE("a throttled list is sent again when the server says, three times at most") {
+    Fixture f;
+    std::optional<Result<k::ListPage>> answer;
+    const auto list =
+        f.api->list({k::kPods}, [&](Result<k::ListPage> page) { answer = std::move(page); });
+    Response later = status_of(429, "TooManyRequests", "slow down");
+    later.headers = {{"Retry-After", "7"}};
+    for (std::size_t sent = 1; sent < 3; ++sent) {
+      f.http.answer(sent - 1, later);
+      f.executor.run_for(std::chrono::milliseconds(6900));
+      CHECK(f.http.requests.size() == sent);
+      CHECK_FALSE(answer);
+      f.executor.run_for(std::chrono::milliseconds(200));
+      CHECK(f.http.requests.size() == sent + 1);
+    }
+    f.http.answer(2, later);
+    REQUIRE(answer);
+    CHECK(answer->error().code == ErrorCode::kUnavailable);
+  }
+
+  TEST_CASE("a throttled watch is opened again when the server says, unless it is given up") {
+    Fixture f;
+    std::size_t ends = 0;
+    Subscription watch = f.api->watch(
+        {k::kPods}, {.on_event = [](auto, auto) {}, .on_end = [&](const Status&) { ++ends; }});
+    Response later = status_of(429, "TooManyRequests", "slow down");
+    later.headers = {{"Retry-After", "7"}};
+    const auto refuse = [&](std::size_t stream) {
+      f.http.streams.at(stream).on_head(later);
+      f.http.streams.at(stream).on_end({});
+    };
+    refuse(0);
+    f.executor.run_for(std::chrono::seconds(8));
+    REQUIRE(f.http.streams.size() == 2);
+    refuse(1);
+    watch.reset();
+    f.executor.run_for(std::chrono::seconds(8));
+    CHECK(f.http.streams.size() == 2);
+    CHECK(ends == 0);
   }
 }
 

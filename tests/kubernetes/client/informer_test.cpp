@@ -114,6 +114,52 @@ TEST_SUITE("kubernetes::Informer") {
     CHECK(f.server.lists() == 1);
   }
 
+  TEST_CASE("the first list may be of a cache that is behind, and no later one") {
+    Fixture f;
+    f.put("a", "1");
+    f.put("b", "1");
+    f.server.keep_cache();
+    f.put("a", "2");
+    f.remove("b");
+    f.put("c", "1");
+    f.start();
+    CHECK(f.server.cached_lists() == 1);
+    CHECK(f.equals_server());  // by the watch
+    CHECK(f.server.lists() == 1);
+
+    f.put("d", "1");
+    f.executor.run_until_idle();
+    f.server.compact();
+    f.server.end_watches();
+    f.executor.run_for(seconds(10));
+    CHECK(f.server.lists() == 2);
+    bool refreshed = false;
+    f.informer.refresh([&](bool ok) { refreshed = ok; });
+    f.executor.run_until_idle();
+    CHECK(refreshed);
+    f.informer.stop();
+    f.informer.start();
+    f.executor.run_until_idle();
+    CHECK(f.server.lists() == 4);
+    CHECK(f.server.cached_lists() == 1);
+    CHECK(f.equals_server());
+  }
+
+  TEST_CASE("whoever asks for a new list before the first one gets none of a cache") {
+    Fixture f;
+    f.put("a", "1");
+    f.server.keep_cache();
+    f.put("a", "2");
+    f.server.set_list_fault(Error{ErrorCode::kUnavailable, "away"});
+    f.start();
+    f.server.set_list_fault({});
+    std::string seen;
+    f.informer.refresh([&](bool) { seen = f.informer.objects().list().at(0)->labels.at("app"); });
+    f.executor.run_until_idle();
+    CHECK(seen == "2");
+    CHECK(f.server.cached_lists() == 0);
+  }
+
   TEST_CASE("changes between the pages of a list are not lost") {
     Fixture f;
     for (const char* name : {"a", "b", "c"}) f.put(name, "1");
@@ -270,6 +316,81 @@ TEST_SUITE("kubernetes::Informer") {
     f.put("e", "1");
     f.executor.run_until_idle();
     CHECK(f.names() == Names{"a", "c", "d", "e"});
+  }
+
+  TEST_CASE("the versions of a server that was restored from a backup are not taken for seen") {
+    Fixture f;
+    f.put("a", "1");
+    f.start();
+    for (const char* value : {"2", "3", "4"}) f.put("a", value);
+    f.server.bookmark();
+    f.executor.run_until_idle();
+    const Error away{ErrorCode::kUnavailable, "connection refused"};
+    bool resumed = false;
+    SUBCASE("it is away") { f.server.set_watch_fault(away); }
+    SUBCASE("its watch is open, and silent") { resumed = true; }
+    f.server.restore(1);
+    f.put("a", "5");  // its version is older than the known one
+    f.executor.run_for(seconds(4));
+    REQUIRE(f.server.watches() == (resumed ? 1 : 0));
+    const ObjectKey key{kinds::kService, "shop", "a"};
+    const auto waiting = std::make_shared<int>();
+    std::string seen;
+    f.informer.when_seen(f.informer.sighting_of(key, &f.server.objects(kServices).at("shop/a")),
+                         waiting,
+                         [&] { seen = f.informer.objects().get("shop", "a")->labels.at("app"); });
+    f.executor.run_for(seconds(30));
+    if (resumed) CHECK(seen.empty());
+    f.server.set_watch_fault({});
+    f.server.time_out_watches();
+    f.executor.run_for(seconds(10));
+    CHECK(seen == "5");
+  }
+
+  TEST_CASE("a server that was away is listed anew: a restored one may have passed the version") {
+    Fixture f;
+    for (const char* name : {"a", "b", "c"}) f.put(name, "1");
+    f.start();
+    f.server.bookmark();
+    f.executor.run_until_idle();
+    const Error away{ErrorCode::kUnavailable, "connection refused"};
+    f.server.set_watch_fault(away);
+    f.server.set_list_fault(away);
+    f.server.restore(1);
+    f.remove("b");
+    f.put("d", "1");
+    f.executor.run_for(seconds(2));
+    for (const char* value : {"1", "2", "3", "4", "5"}) f.put("e", value);
+    f.server.set_watch_fault({});
+    f.server.set_list_fault({});
+    f.executor.run_for(seconds(4));
+    CHECK(f.names() == Names{"a", "c", "d", "e"});
+    CHECK(f.all_told() == Told{"shop/b", "shop/d", "shop/e"});
+    f.put("f", "1");
+    f.executor.run_until_idle();
+    CHECK(f.names() == Names{"a", "c", "d", "e", "f"});
+  }
+
+  TEST_CASE("a server that answers lists and refuses watches is listed once") {
+    Fixture f;
+    f.put("a", "1");
+    f.start();
+    f.server.set_watch_fault(Error{ErrorCode::kUnavailable, "too many requests"});
+    f.server.end_watches(Error{ErrorCode::kUnavailable, "reset"});
+    f.executor.run_for(minutes(1));
+    CHECK(f.server.lists() == 2);
+    CHECK(f.informer.problem());
+  }
+
+  TEST_CASE("a lost connection to a server that answers costs no list") {
+    Fixture f;
+    f.put("a", "1");
+    f.start();
+    f.server.end_watches(Error{ErrorCode::kUnavailable, "reset"});
+    f.put("b", "1");
+    f.executor.run_for(seconds(4));
+    CHECK(f.names() == Names{"a", "b"});
+    CHECK(f.server.lists() == 1);
   }
 
   TEST_CASE("a metadata-only informer keeps no contents and reports each version") {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,7 +34,7 @@ namespace json = boost::json;
 using kubernetes::Api;
 using kubernetes::Resource;
 
-class MemoryApi final : public Api {
+class MemoryApi : public Api {
  public:
   using Key = std::tuple<std::string, std::string, std::string>;  // plural, namespace, name
 
@@ -79,6 +80,16 @@ class MemoryApi final : public Api {
     for (const auto& [key, held] : objects_) count += std::get<0>(key) == resource.plural;
     return count;
   }
+  // Gets whose answer had to be the newest.
+  std::size_t newest_gets() const {
+    std::lock_guard lock(mutex_);
+    return newest_gets_;
+  }
+  // A get of any version answers this from now on.
+  void set_cached(json::object object) {
+    std::lock_guard lock(mutex_);
+    cached_ = std::move(object);
+  }
   std::size_t watchers() const {
     std::lock_guard lock(mutex_);
     return watches_.size();
@@ -108,10 +119,12 @@ class MemoryApi final : public Api {
 
   // --- Api ---
 
-  Result<json::object> get(const Resource& resource, const std::string& ns,
-                           const std::string& name) override {
+  Result<json::object> get(const Resource& resource, const std::string& ns, const std::string& name,
+                           const std::string& not_older_than) override {
     if (auto fault = fails("get", resource, ns, name); !fault.ok()) return fault.error();
     std::lock_guard lock(mutex_);
+    if (not_older_than.empty()) ++newest_gets_;
+    if (not_older_than == "0" && cached_) return *cached_;
     const auto found = objects_.find(key_of(resource, ns, name));
     if (found == objects_.end()) return missing(resource, ns, name);
     return found->second.object;
@@ -204,7 +217,9 @@ class MemoryApi final : public Api {
       done(fault.error());
       return {};
     }
-    done(page(request));
+    auto listed = page(request);
+    if (listed.ok()) listed = handed_over(*std::move(listed), request);
+    done(std::move(listed));
     return {};
   }
 
@@ -506,6 +521,8 @@ class MemoryApi final : public Api {
   std::map<int, std::shared_ptr<Watch>> watches_;
   std::vector<std::string> writes_;
   std::function<Status(const std::string&)> fault_;
+  std::size_t newest_gets_ = 0;
+  std::optional<json::object> cached_;
   Result<std::string> release_ = std::string("v1.31.1");
   std::deque<Change> history_;
   std::map<std::string, Pages> pages_;  // by continue token

@@ -40,6 +40,16 @@ TEST_SUITE("kubernetes::reduce") {
       "spec": {"destination": {"kind": "ServiceAccount"}}})"));
   }
 
+  TEST_CASE("a reduced node keeps its name and its kubelet's version") {
+    const auto object = reduced(kubernetes::kNodes, R"({"apiVersion": "v1", "kind": "Node",
+      "metadata": {"name": "n", "uid": "u", "labels": {"zone": "a"}}, "spec": {"podCIDR": "x"},
+      "status": {"capacity": {"cpu": "4"}, "images": [{}], "conditions": [{"type": "Ready"}],
+                 "nodeInfo": {"kubeletVersion": "v1.31.1", "machineID": "m"}}})");
+    CHECK(object->key.name == "n");
+    CHECK(*object->document == json::parse(R"({"metadata": {"name": "n"},
+      "status": {"nodeInfo": {"kubeletVersion": "v1.31.1"}}})"));
+  }
+
   TEST_CASE("a reduced pod keeps its name, account, address and readiness") {
     const auto object = reduced(kubernetes::kPods, R"({
       "apiVersion": "v1", "kind": "Pod",

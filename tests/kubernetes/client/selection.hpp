@@ -30,6 +30,15 @@ inline bool labelled(const json::object& object, std::string_view selector) {
   return true;
 }
 
+// Hands the items over as the request wants them.
+inline kubernetes::ListPage handed_over(kubernetes::ListPage page,
+                                        const kubernetes::ListRequest& request) {
+  if (!request.on_item) return page;
+  for (json::object& item : page.items) request.on_item(std::move(item));
+  page.items.clear();
+  return page;
+}
+
 // Namespace and selectors of a ListRequest or WatchRequest; its resource is the caller's.
 template <class Request>
 bool selected(const json::object& object, const Request& request) {

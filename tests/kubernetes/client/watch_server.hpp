@@ -9,6 +9,7 @@
 #include <charconv>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,6 +76,9 @@ class WatchServer final : public kubernetes::Api {
     paged_.clear();
     end_watches(Error{ErrorCode::kUnavailable, "reset"});
   }
+  // From now on lists of any version get this state: a cache that is behind.
+  void keep_cache() { cache_ = {version_, objects_}; }
+  std::size_t cached_lists() const { return cached_lists_; }
   void bookmark() {
     for (const auto& watch : std::vector(watches_))
       if (!watch->deaf && watch->from <= version_)
@@ -94,9 +98,19 @@ class WatchServer final : public kubernetes::Api {
   void deafen() {
     for (const auto& watch : watches_) watch->deaf = true;
   }
+  // They tell what they kept back.
+  void undeafen() {
+    for (const auto& watch : std::vector(watches_)) {
+      if (!std::exchange(watch->deaf, false)) continue;
+      for (const Change& change : history_)
+        if (change.version > watch->from && change.plural == watch->request.resource.plural)
+          tell(watch, change);
+    }
+  }
   void tell_twice(bool twice) { twice_ = twice; }
-  // Sets the answer to lists / watches of a resource; nullopt: the stored objects.
+  // Sets the answer to lists / gets / watches; nullopt: the stored objects.
   void set_list_fault(std::optional<Error> fault) { list_fault_ = std::move(fault); }
+  void set_get_fault(std::optional<Error> fault) { get_fault_ = std::move(fault); }
   void set_watch_fault(std::optional<Error> fault) { watch_fault_ = std::move(fault); }
   // As without its CRD.
   void set_missing(const Resource& resource, bool missing) {
@@ -108,6 +122,7 @@ class WatchServer final : public kubernetes::Api {
   std::function<void()> between_pages;
 
   std::size_t lists() const { return lists_; }  // begun
+  std::size_t gets() const { return gets_; }
   std::size_t watches() const { return watches_.size(); }
   const std::map<std::string, json::object>& objects(const Resource& resource) {
     return objects_[std::string(resource.plural)];
@@ -120,7 +135,13 @@ class WatchServer final : public kubernetes::Api {
                     std::function<void(Result<ListPage>)> done) override {
     const auto call = std::make_shared<Call>();
     if (request.continue_token.empty()) ++lists_;
-    later([this, request, done] { done(page(request)); }, call);
+    later(
+        [this, request, done] {
+          auto listed = page(request);
+          if (listed.ok()) listed = handed_over(*std::move(listed), request);
+          done(std::move(listed));
+        },
+        call);
     return handle(call);
   }
 
@@ -135,8 +156,20 @@ class WatchServer final : public kubernetes::Api {
     }));
   }
 
-  Result<json::object> get(const Resource&, const std::string&, const std::string&) override {
-    return unused();
+  // Not from the executor's thread, since it answers.
+  Result<json::object> get(const Resource& resource, const std::string& ns, const std::string& name,
+                           const std::string&) override {
+    const auto answer = std::make_shared<std::promise<Result<json::object>>>();
+    auto answered = answer->get_future();
+    executor_.post([this, answer, plural = std::string(resource.plural), key = ns + '/' + name] {
+      ++gets_;
+      if (get_fault_) return answer->set_value(*get_fault_);
+      const auto at = objects_[plural].find(key);
+      if (at == objects_[plural].end())
+        return answer->set_value(Error{ErrorCode::kNotFound, "no such object"});
+      answer->set_value(at->second);
+    });
+    return answered.get();
   }
   Result<json::object> create(const Resource&, const json::object&) override { return unused(); }
   Result<json::object> update(const Resource&, const json::object&, const std::string&) override {
@@ -218,6 +251,10 @@ class WatchServer final : public kubernetes::Api {
       after = request.continue_token.substr(colon + 1);
       if (version < compacted_ || !paged_.contains({plural, version}))
         return Error{ErrorCode::kGone, "the continue token expired"};
+    } else if (request.any_version && cache_) {
+      ++cached_lists_;
+      version = cache_->first;
+      if (request.limit != 0) paged_[{plural, version}] = cache_->second[plural];
     } else if (request.limit != 0) {
       paged_[{plural, version}] = objects_[plural];
     }
@@ -270,8 +307,13 @@ class WatchServer final : public kubernetes::Api {
   std::map<std::string, bool> missing_;
   std::optional<Error> list_fault_;
   std::optional<Error> watch_fault_;
+  std::optional<Error> get_fault_;
   bool twice_ = false;
+  using Objects = std::map<std::string, std::map<std::string, json::object>>;
+  std::optional<std::pair<std::uint64_t, Objects>> cache_;
+  std::size_t cached_lists_ = 0;
   std::size_t lists_ = 0;
+  std::size_t gets_ = 0;
 };
 
 }  // namespace osm::kubernetes_test

@@ -39,9 +39,9 @@ class CuttableApi final : public Api {
     io_.post([this] { cut_now_->notify(); });
   }
 
-  Result<json::object> get(const Resource& resource, const std::string& ns,
-                           const std::string& name) override {
-    return inner_.get(resource, ns, name);
+  Result<json::object> get(const Resource& resource, const std::string& ns, const std::string& name,
+                           const std::string& not_older_than) override {
+    return inner_.get(resource, ns, name, not_older_than);
   }
   Result<json::object> create(const Resource& resource, const json::object& object) override {
     return inner_.create(resource, object);

@@ -6,7 +6,7 @@
 //   > list Service                  < list Service a/b a/c
 //   > get Service a/b               < get {"apiVersion":...} or: get none
 //   > problems                      < problems 1 <text of the first>
-//   > catch_up 5000                 < catch_up true
+//   > catch_up Service a/b 5000     < catch_up true
 //   > metric NAME KIND [REASON]     < metric 3
 //                                   < changed Service a/b
 #include <boost/json.hpp>
@@ -40,6 +40,12 @@ osm::GroupKind named(const std::string& kind) {
   return {kind == "EndpointSlice" ? "discovery.k8s.io" : "", kind};
 }
 
+// "a/b", of the cluster "/b".
+osm::ObjectKey key_of(const std::string& kind, const std::string& name) {
+  const auto slash = name.find('/');
+  return {named(kind), name.substr(0, slash), name.substr(slash + 1)};
+}
+
 class Follower {
  public:
   explicit Follower(osm::kubernetes::Cluster& cluster, const std::string& ns,
@@ -67,15 +73,15 @@ class Follower {
       text += ' ' + kind;
       for (const auto& object : store_->list(named(kind))) text += ' ' + name_of(object->key);
     } else if (verb == "get") {
-      const auto slash = name.find('/');
-      const auto object = store_->get({named(kind), name.substr(0, slash), name.substr(slash + 1)});
+      const auto object = store_->get(key_of(kind, name));
       text += ' ' + (object ? boost::json::serialize(*object->document) : "none");
     } else if (verb == "problems") {
       const auto problems = store_->list_problems();
       text += ' ' + std::to_string(problems.size());
       for (const auto& problem : problems) text += " | " + problem.text();
     } else if (verb == "catch_up") {
-      text += store_->catch_up(std::chrono::milliseconds(std::stoi(kind))) ? " true" : " false";
+      const std::chrono::milliseconds timeout(std::stoi(reason));
+      text += store_->catch_up(key_of(kind, name), timeout) ? " true" : " false";
     } else if (verb == "metric") {
       const double value = reason.empty()
                                ? metrics_.value(kind, {{"kind", name}})

@@ -48,6 +48,22 @@ TEST_SUITE("kubernetes::make_mesh_config_record") {
   }
 }
 
+TEST_SUITE("kubernetes records of machines") {
+  TEST_CASE("the contract of records is kept, in ConfigMaps of their own") {
+    Fixture f;
+    CHECK(f.store("rotation", "") == kDone);
+    osm::testing::check_record_contract(
+        [&] { return k::make_join_record(f.cluster, "osm-system"); });
+    osm::testing::check_record_contract(
+        [&] { return k::make_drain_record(f.cluster, "osm-system"); });
+    CHECK(f.load().text == "rotation");
+    CHECK(k::make_join_record(f.cluster, "osm-system")->name() ==
+          "ConfigMap osm-system/osm-join-tokens");
+    CHECK(k::make_drain_record(f.cluster, "osm-system")->name() ==
+          "ConfigMap osm-system/osm-drained-machines");
+  }
+}
+
 TEST_SUITE("kubernetes::make_rotation_record") {
   TEST_CASE("the contract of records is kept") {
     Fixture f;

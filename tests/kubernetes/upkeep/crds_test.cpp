@@ -12,6 +12,8 @@
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/schema.hpp"
 #include "lib/run.hpp"
+#include "osm/spec/azure_resources.hpp"
+#include "osm/spec/dns_resources.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/spec/vm_provider.hpp"
 #include "spec/decode.hpp"
@@ -48,9 +50,12 @@ std::map<std::string, Kind> all_kinds() {
   kinds["TrafficSplit"].check = [](const Object& object) {
     return spec::decode_traffic_split(object).problems;
   };
-  kinds["MeshConfig"].check = refusals(spec::decode_mesh_config);
+  kinds["MeshConfig"].check =
+      refusals<MeshConfig>([](const Object& object) { return spec::decode_mesh_config(object); });
   kinds["MeshRootCertificate"].check = refusals(spec::decode_root_certificate);
   kinds["VirtualMachine"].check = vm::check_virtual_machine;
+  kinds["AzureResource"].check = azure::check_azure_resource;
+  kinds["DNSResource"].check = dns::check_dns_resource;
   kinds["Denylist"].check = [](const Object& object) {
     return spec::decode_denylist(object).problems;
   };
@@ -68,6 +73,9 @@ std::map<std::string, Kind> all_kinds() {
     return spec::decode_extension_service(object).problems;
   };
   kinds["Retry"].check = [](const Object& object) { return spec::decode_retry(object).problems; };
+  kinds["ServiceProvider"].check = [](const Object& object) {
+    return spec::decode_service_provider(object).problems;
+  };
   for (auto& crd : crds()) {
     const std::string kind(crd.at("spec").at("names").at("kind").as_string());
     REQUIRE(kinds.contains(kind));
@@ -235,8 +243,11 @@ TEST_SUITE("kubernetes::crds") {
              {"TrafficSplit", "{service: api, backends: [{service: V1, weight: 1}]}",
               "spec.backends[0].service"},
              {"TrafficSplit", "{service: api, backends: [{service: v1.other, weight: 1}]}", ""},
-             {"TrafficSplit", "{service: api.shop.svc.other, backends: [{service: v1, weight: 1}]}",
+             {"TrafficSplit", "{service: api.shop.other, backends: [{service: v1, weight: 1}]}",
               "spec.service"},
+             // The API server does not know the cluster's domain.
+             {"TrafficSplit", "{service: api.shop.svc.other, backends: [{service: v1, weight: 1}]}",
+              ""},
              {"VirtualMachine", "{address: 10.0.0.256, serviceAccount: a}", "spec.address"},
              {"VirtualMachine", "{address: 'fd00::1', serviceAccount: a}", "spec.address"},
              {"VirtualMachine", "{address: 10.0.0.1}", "spec.serviceAccount"},
@@ -246,6 +257,26 @@ TEST_SUITE("kubernetes::crds") {
               "{address: 10.0.0.1, serviceAccount: a, ports: [{name: p, port: 0}]}",
               "spec.ports[0].port"},
              {"VirtualMachine", "{address: 10.0.0.1, serviceAccount: a}", "metadata.name", "a.b"},
+             {"AzureResource", "{resourceID: /subscriptions/s, serviceAccount: a}",
+              "spec.resourceID"},
+             {"AzureResource",
+              "{resourceID: '/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/"
+              "virtualMachines/a b', serviceAccount: a}",
+              "spec.resourceID"},
+             // The pattern does not know the keywords, which match in any case of letters.
+             {"AzureResource",
+              "{resourceID: /subscriptions/s/resourceGroups/g/providers/Microsoft.Network/"
+              "networkInterfaces/n, serviceAccount: a}",
+              ""},
+             {"DNSResource", "{name: 'a b', serviceAccount: a}", "spec.name"},
+             {"DNSResource", "{name: -a.example, serviceAccount: a}", "spec.name"},
+             {"DNSResource", "{name: a..example, serviceAccount: a}", "spec.name"},
+             {"DNSResource", "{name: a.example, type: MX, serviceAccount: a}", "spec.type"},
+             {"DNSResource", "{serviceAccount: a}", "spec.name"},
+             {"DNSResource", "{name: a.example}", "spec.serviceAccount"},
+             // The pattern does not depend on the type.
+             {"DNSResource", "{name: a.example, type: SRV, serviceAccount: a}", ""},
+             {"DNSResource", "{name: 10.0.0.1, serviceAccount: a}", ""},
              {"Denylist", "{serviceAccounts: [{namespace: shop}]}", "spec.serviceAccounts[0].name"},
              {"Denylist", "{serviceAccounts: [{namespace: Shop, name: a}]}",
               "spec.serviceAccounts[0].namespace"},
@@ -298,6 +329,12 @@ TEST_SUITE("kubernetes::crds") {
               "retryPolicy: {retryOn: 5xx, perTryTimeout: 1, numRetries: 1, "
               "retryBackoffBaseInterval: 1s}}",
               "spec.retryPolicy.perTryTimeout"},
+             {"ServiceProvider", "{service: a}", "spec.providers"},
+             {"ServiceProvider", "{service: a, providers: []}", "spec.providers"},
+             {"ServiceProvider", "{service: a, providers: [{name: vm, weight: -1}]}",
+              "spec.providers[0].weight"},
+             {"ServiceProvider", "{service: a, providers: [{name: vm}], others: Drop}",
+              "spec.others"},
              {"UpstreamTrafficSetting", "{host: api}", "spec.host"},
              {"UpstreamTrafficSetting",
               "{host: a.shop, connectionSettings: {tcp: {maxConnections: -1}}}",

@@ -219,9 +219,10 @@ TEST_SUITE("kubernetes::GatewayKeeper") {
     REQUIRE(keeper->problems().size() == 1);
     CHECK(keeper->problems().front().code == ErrorCode::kPermissionDenied);
     CHECK(keeper->problems().front().cause ==
-          "Secret ingress/client cannot be made; allow it by `kubectl apply -n ingress -f "
-          "deploy/kubernetes/ingress-gateway-rbac.yaml`: secrets is forbidden");
-    CHECK(log.count("ingress-gateway-rbac.yaml") == 1);
+          "Secret ingress/client cannot be made; allow it by `kubectl create rolebinding "
+          "osm-ingress-gateway -n ingress --clusterrole=osm-injector-secrets-osm "
+          "--serviceaccount=osm-system:osm-controller`: secrets is forbidden");
+    CHECK(log.count("create rolebinding") == 1);
     CHECK(told == 1);
     api.set_fault({});
     executor.run_for(10s);

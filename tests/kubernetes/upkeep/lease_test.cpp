@@ -60,7 +60,7 @@ TEST_SUITE("kubernetes::Lease") {
     executor.run_for(10s);
     REQUIRE(first->held());
     first.reset();
-    executor.run_for(3s);
+    executor.run_for(9s);
     CHECK(second->held());
     CHECK(spec().at("leaseTransitions") == 1);
   }
@@ -83,7 +83,7 @@ TEST_SUITE("kubernetes::Lease") {
     REQUIRE(lease->held());
     renew_as("a");
     for (int i = 0; i < 20; ++i) {
-      executor.run_for(5s);
+      executor.run_for(9s);
       renew_as("a");
       CHECK_FALSE(lease->held());
     }
@@ -98,9 +98,9 @@ TEST_SUITE("kubernetes::Lease") {
     api.set_fault([](const std::string&) {
       return Status(Error{ErrorCode::kUnavailable, "away"});
     });
-    executor.run_for(9s);
+    executor.run_for(4s);
     const bool late = first->held();  // it does not stop at the first hitch
-    executor.run_for(3s);
+    executor.run_for(10s);
     CHECK_FALSE(first->held());
     CHECK(late);
     CHECK(log.lines_with("cannot be read").size() == 1);
@@ -117,6 +117,36 @@ TEST_SUITE("kubernetes::Lease") {
       CHECK_FALSE((second->held() && third->held()));
     }
     CHECK(second->held() != third->held());
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "the holder renews by one request, and reads a Lease that was changed") {
+    auto first = replica("a");
+    executor.run_until_idle();
+    std::size_t gets = 0;
+    api.set_fault([&](const std::string& call) {
+      gets += call.starts_with("get");
+      return Status();
+    });
+    api.forget_writes();
+    executor.run_for(1min);
+    CHECK(first->held());
+    CHECK(gets == 0);
+    CHECK(api.writes().size() <= 10);
+    api.edit(kLeases, "osm-system", "osm-controller-osm", [](json::object& lease) {
+      lease["metadata"].as_object()["labels"] = {{"a", "b"}};
+    });
+    executor.run_for(9s);
+    CHECK(gets == 1);
+    executor.run_for(1min);
+    CHECK(gets == 1);
+    CHECK(first->held());
+    CHECK(acquired.size() == 1);
+    CHECK(api.at(kLeases, "osm-system", "osm-controller-osm")
+              .at("metadata")
+              .at("labels")
+              .as_object()
+              .contains("a"));
   }
 
   TEST_CASE_FIXTURE(Fixture, "a calendar that jumps changes nothing") {

@@ -3,15 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
-#include <sstream>
-#include <variant>
 
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
 #include "kubernetes/upkeep/webhooks.hpp"
-#include "spec/yaml.hpp"
+#include "osm/kubernetes/install.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -24,7 +21,7 @@ constexpr const char* kName = "libosm-webhook-osm";
 
 struct Fixture : UpkeepFixture {
   Fixture() {
-    reconciler.emplace(api, runtime, "a");
+    reconciler.emplace(api, runtime, "a", "osm-system");
     reconciler->want(kMutatingWebhooks, mutating_webhook(names), Repair::kCreate);
     executor.run_until_idle();
   }
@@ -57,6 +54,42 @@ TEST_SUITE("kubernetes::Reconciler") {
     api.forget_writes();
     executor.run_for(1h);
     CHECK(api.writes().empty());  // and then it is left alone
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a start finds objects that are as wanted in the server's cache") {
+    reconciler.reset();
+    executor.run_until_idle();
+    const std::size_t before = api.newest_gets();
+    reconciler.emplace(api, runtime, "b", "osm-system");
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names), Repair::kCreate);
+    executor.run_until_idle();
+    CHECK(api.newest_gets() == before);
+    CHECK(metrics.value("osm_cluster_object_present",
+                        {{"kind", "MutatingWebhookConfiguration"}, {"name", kName}}) == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "nothing is written because the server's cache is old") {
+    json::object old = live();
+    first_hook(old)["failurePolicy"] = "Ignore";
+    reconciler.reset();
+    api.set_cached(old);
+    api.forget_writes();
+    reconciler.emplace(api, runtime, "b", "osm-system");
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names), Repair::kCreate);
+    executor.run_until_idle();
+    CHECK(api.writes().empty());
+    CHECK(reconciler->problems().empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a change that the server's cache does not know is restored") {
+    const json::object before = hook();
+    api.set_cached(live());
+    edit([](json::object& object) { first_hook(object)["failurePolicy"] = "Ignore"; });
+    executor.run_until_idle();
+    CHECK(hook() == before);
+    REQUIRE(api.remove(kMutatingWebhooks, "", kName, {}).ok());
+    executor.run_for(1h);
+    CHECK(live().contains("webhooks"));
   }
 
   TEST_CASE_FIXTURE(Fixture, "a deleted object is created again at once") {
@@ -153,6 +186,35 @@ TEST_SUITE("kubernetes::Reconciler") {
     });
     executor.run_for(1min);
     CHECK(hook().at("timeoutSeconds") == 20);
+    CHECK(live().at("metadata").at("labels").at(kVersionLabel) == "0.0.9");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a new CA is put through in a webhook of a newer version too") {
+    edit([](json::object& object) {
+      object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = "99.0.0";
+      first_hook(object)["timeoutSeconds"] = 7;
+      json::object theirs = first_hook(object);
+      theirs["name"] = "theirs";
+      theirs["clientConfig"].as_object()["service"].as_object()["name"] = "another";
+      object["webhooks"].as_array().push_back(std::move(theirs));
+    });
+    names.ca_bundle_pem = "another";
+    reconciler->want(kMutatingWebhooks, mutating_webhook(names), Repair::kCreate);
+    executor.run_until_idle();
+    CHECK(hook().at("clientConfig").at("caBundle") == "YW5vdGhlcg==");
+    CHECK(hook().at("timeoutSeconds") == 7);
+    const json::array hooks = live().at("webhooks").as_array();
+    CHECK(hooks.back().at("clientConfig").at("caBundle") != "YW5vdGhlcg==");
+    CHECK(repairs() == 0);
+    edit([](json::object& object) {
+      first_hook(object)["clientConfig"].as_object()["caBundle"] = "bWluZQ==";
+    });
+    executor.run_until_idle();
+    CHECK(hook().at("clientConfig").at("caBundle") == "YW5vdGhlcg==");
+    CHECK(repairs() == 1);
+    api.forget_writes();
+    executor.run_for(1h);
+    CHECK(api.writes().empty());
   }
 
   TEST_CASE_FIXTURE(Fixture,
@@ -186,7 +248,7 @@ TEST_SUITE("kubernetes::Reconciler") {
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "every CRD is installed, and put back when deleted") {
-    Reconciler reconciler(api, runtime, "a");
+    Reconciler reconciler(api, runtime, "a", "osm-system");
     for (auto& crd : crds()) reconciler.want(kCrds, std::move(crd), Repair::kCreate);
     executor.run_until_idle();
     CHECK(api.count(kCrds) == crds().size());
@@ -216,7 +278,8 @@ TEST_SUITE("kubernetes::Reconciler") {
       REQUIRE(reconciler->problems().size() == 1);
       CHECK(reconciler->problems()[0].text().find("pods are created without sidecars") !=
             std::string::npos);
-      CHECK(reconciler->problems()[0].cause.ends_with("kubectl apply -k deploy/kubernetes"));
+      CHECK(reconciler->problems()[0].cause.find("run `osm upgrade --osm-namespace osm-system`") !=
+            std::string::npos);
       REQUIRE(api.create(kMutatingWebhooks, mutating_webhook({"osm", "osm-system", ""})).ok());
       executor.run_until_idle();
       CHECK(holds(hook(), wanted.at("webhooks").at(0)));  // with the CA
@@ -225,7 +288,7 @@ TEST_SUITE("kubernetes::Reconciler") {
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "CRDs that are only reported are never written") {
-    Reconciler reconciler(api, runtime, "a");
+    Reconciler reconciler(api, runtime, "a", "osm-system");
     for (auto& crd : crds()) {
       put(kCrds, crd);
       reconciler.want(kCrds, std::move(crd), Repair::kReport);
@@ -252,7 +315,7 @@ TEST_SUITE("kubernetes::Reconciler") {
                  ? Status(Error{ErrorCode::kUnavailable, "busy"})
                  : Status();
     });
-    Reconciler reconciler(api, runtime, "a");
+    Reconciler reconciler(api, runtime, "a", "osm-system");
     reconciler.want(kMutatingWebhooks, mutating_webhook({}), Repair::kRestore);
     executor.run_for(5s);
     CHECK(reconciler.problems().size() == 1);
@@ -262,17 +325,26 @@ TEST_SUITE("kubernetes::Reconciler") {
     CHECK(api.count(kEvents) == 1);
   }
 
-  TEST_CASE_FIXTURE(UpkeepFixture, "the manifests hold the webhooks that the daemons want") {
-    const auto manifest = [](const std::string& name) {
-      std::ifstream file(OSM_SOURCE_DIR "/deploy/kubernetes/" + name);
-      std::ostringstream text;
-      text << file.rdbuf();
-      const auto documents = spec::parse_yaml(text.str());
-      REQUIRE(documents.size() == 1);
-      return std::get<spec::YamlDocument>(documents.at(0)).value;
-    };
-    CHECK(holds(manifest("mutating-webhook.yaml"), mutating_webhook({})));
-    CHECK(holds(manifest("validating-webhook.yaml"), validating_webhook({}, spec::mesh_kinds())));
+  TEST_CASE_FIXTURE(UpkeepFixture, "the chart holds the webhooks that the daemons want") {
+    for (const bool beside : {false, true}) {
+      const auto manifests =
+          render_chart({.osm_namespace = "blue-system",
+                        .settings = {"osm.meshName=blue",
+                                     beside ? "osm.besideOsmV1=true" : "osm.besideOsmV1=false"}});
+      REQUIRE(manifests.ok());
+      const WebhookNames names{"blue", "blue-system", {}, beside};
+      std::size_t compared = 0;
+      for (const json::object& wanted :
+           {mutating_webhook(names), validating_webhook(names, spec::mesh_kinds())}) {
+        for (const Manifest& manifest : *manifests) {
+          const json::value object = json::parse(manifest.json);
+          if (object.at("kind") != wanted.at("kind")) continue;
+          CHECK(holds(object, wanted));
+          ++compared;
+        }
+      }
+      CHECK(compared == 2);
+    }
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "each namespace is asked about by one injector only") {
@@ -330,7 +402,8 @@ TEST_SUITE("kubernetes::Reconciler") {
                          "traffictargets", "httproutegroups", "tcproutes", "trafficsplits",
                          "meshconfigs", "meshrootcertificates", "egresses", "ingressbackends",
                          "retries", "upstreamtrafficsettings", "telemetries", "extensionservices",
-                         "virtualmachines", "denylists",
+                         "virtualmachines", "azureresources", "dnsresources", "serviceproviders",
+                         "denylists",
                          // in the control plane's
                          "meshconfigs", "meshrootcertificates", "telemetries", "extensionservices",
                          "denylists",

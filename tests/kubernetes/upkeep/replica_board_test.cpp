@@ -34,10 +34,12 @@ struct Fixture : UpkeepFixture {
     CHECK(said.error().code == ErrorCode::kUnavailable);
     return {{"unavailable", ""}};
   }
-  std::size_t writes_of(const std::string& name) const {
+  std::size_t renewals_of(const std::string& name) const { return writes_of("replica-" + name); }
+  std::size_t texts_of(const std::string& name) const { return writes_of("texts-" + name); }
+  std::size_t writes_of(const std::string& lease) const {
     std::size_t count = 0;
     for (const std::string& write : api.writes())
-      count += write == "patch leases osm-system/osm-replica-" + name;
+      count += write == "patch leases osm-system/osm-" + lease;
     return count;
   }
   void fail(const std::string& verb) {
@@ -107,7 +109,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     b.reset();
     executor.run_for(3s);
     CHECK(read(*a) == Said{{"a", ""}});
-    CHECK(api.count(kLeases) == 1);
+    CHECK(api.count(kLeases) == 2);
   }
 
   TEST_CASE_FIXTURE(Fixture, "a replica that dies is gone when its Lease has run out, not before") {
@@ -119,9 +121,9 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(read(*a) == Said{{"a", ""}, {"b", "last words"}});
     executor.run_for(10s);
     CHECK(read(*a) == Said{{"a", ""}});
-    CHECK(api.count(kLeases) == 2);  // it might only sleep
+    CHECK(api.count(kLeases) == 4);  // it might only sleep
     executor.run_for(6min);
-    CHECK(api.count(kLeases) == 1);
+    CHECK(api.count(kLeases) == 2);
     CHECK_FALSE(api.at(kLeases, kNs, "osm-replica-a").empty());
   }
 
@@ -224,16 +226,19 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     auto a = board("a"), b = board("b");
     REQUIRE(a->publish("status", "true").ok());
     executor.run_for(5s);
-    api.edit(kLeases, kNs, "osm-replica-a", [](json::object& lease) {
+    api.edit(kLeases, kNs, "osm-texts-a", [](json::object& lease) {
       lease["metadata"]
           .as_object()["annotations"]
           .as_object()["replica.openservicemesh.io/status"] = "false";
     });
     executor.run_for(8s);
     CHECK(read(*b) == Said{{"a", "true"}, {"b", ""}});
-    REQUIRE(api.remove(kLeases, kNs, "osm-replica-a", {}).ok());
-    executor.run_for(8s);
-    CHECK(read(*b) == Said{{"a", "true"}, {"b", ""}});
+    for (const char* lease : {"osm-replica-a", "osm-texts-a"}) {
+      CAPTURE(lease);
+      REQUIRE(api.remove(kLeases, kNs, lease, {}).ok());
+      executor.run_for(8s);
+      CHECK(read(*b) == Said{{"a", "true"}, {"b", ""}});
+    }
   }
 
   TEST_CASE_FIXTURE(Fixture, "frequent texts are written once a second") {
@@ -244,23 +249,56 @@ TEST_SUITE("kubernetes::LeaseBoard") {
       REQUIRE(a->publish("status", std::to_string(i)).ok());
       executor.run_for(10ms);
     }
-    CHECK(writes_of("a") >= 9);
-    CHECK(writes_of("a") <= 11);
+    CHECK(texts_of("a") >= 9);
+    CHECK(texts_of("a") <= 11);
+    CHECK(renewals_of("a") <= 3);
     executor.run_for(4s);
     CHECK(read(*b).at("a") == "999");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "an unchanged text only renews the Lease") {
+  TEST_CASE_FIXTURE(Fixture, "an unchanged text is not written again, and no renewal has it") {
     auto a = board("a");
-    REQUIRE(a->publish("status", "one").ok());
+    REQUIRE(a->publish("status", "words").ok());
     executor.run_for(2s);
     api.forget_writes();
     for (int i = 0; i < 60; ++i) {
-      REQUIRE(a->publish("status", "one").ok());
+      REQUIRE(a->publish("status", "words").ok());
       executor.run_for(1s);
     }
-    CHECK(writes_of("a") >= 8);
-    CHECK(writes_of("a") <= 12);
+    CHECK(renewals_of("a") >= 8);
+    CHECK(renewals_of("a") <= 12);
+    CHECK(texts_of("a") == 0);
+    const std::string renewed = json::serialize(api.at(kLeases, kNs, "osm-replica-a"));
+    CHECK(renewed.find("words") == std::string::npos);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "a replica that cannot write its texts is not taken for a living one") {
+    auto a = board("a"), b = board("b");
+    executor.run_for(5s);
+    api.set_fault([](const std::string& call) {
+      return call == "patch leases osm-system/osm-texts-a"
+                 ? Status(Error{ErrorCode::kUnavailable, "away"})
+                 : Status();
+    });
+    REQUIRE(a->publish("status", "new").ok());
+    executor.run_for(30s);
+    CHECK(read(*b) == Said{{"b", ""}});
+    CHECK(read(*a) == kNobodyKnows);
+    api.set_fault({});
+    executor.run_for(6s);
+    CHECK(read(*b) == Said{{"a", "new"}, {"b", ""}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "texts of an earlier process of the same name are not read") {
+    auto b = board("b");
+    auto killed = board("a");
+    REQUIRE(killed->publish("status", "before").ok());
+    executor.run_for(5s);
+    killed->stop();
+    auto a = board("a");
+    executor.run_for(3s);
+    CHECK(read(*b) == Said{{"a", ""}, {"b", ""}});
   }
 
   TEST_CASE_FIXTURE(Fixture, "a text beyond the limits is refused, and the last one stays") {
@@ -311,7 +349,7 @@ TEST_SUITE("kubernetes::LeaseBoard") {
                   {"spec", {{"holderIdentity", "c"}}}});
     executor.run_for(1h);
     CHECK(read(*a) == Said{{"a", ""}});
-    CHECK(api.count(kLeases) == 3);
+    CHECK(api.count(kLeases) == 5);
   }
 
   TEST_CASE_FIXTURE(Fixture, "a name that no object can have makes a Lease, and its own") {

@@ -305,8 +305,9 @@ TEST_SUITE("kubernetes::SecretKeeper") {
     REQUIRE(keeper->problems().size() == 1);
     const std::string problem = keeper->problems().front().text();
     CHECK(problem.find("namespaces/stray/secrets") != std::string::npos);
-    CHECK(problem.find("kubectl apply -n stray -k deploy/kubernetes-mesh-namespace") !=
-          std::string::npos);
+    CHECK(problem.find("kubectl create rolebinding osm-controller-secrets-osm -n stray "
+                       "--clusterrole=osm-controller-secrets-osm "
+                       "--serviceaccount=osm-system:osm-controller") != std::string::npos);
     allowed.insert("stray");
     executor.run_for(10s);
     CHECK(keeper->problems().empty());

@@ -1,11 +1,11 @@
 #include "kubernetes/upkeep/status_writer.hpp"
-#include "kubernetes/mesh_resources.hpp"
 
 #include <doctest/doctest.h>
 
 #include <optional>
 
 #include "base/utf8.hpp"
+#include "kubernetes/upkeep/server_statuses.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
 
 using namespace osm;
@@ -98,6 +98,7 @@ struct Fixture : UpkeepFixture {
     writer.emplace(
         api, runtime,
         StatusWriterOptions{.store = store,
+                            .stored = server_statuses ? &*server_statuses : nullptr,
                             .status_of = [this](const ObjectKey& key) { return status_of(key); },
                             .problems = [this] { return problems; },
                             .may_write = [this] { return leads; },
@@ -124,6 +125,20 @@ struct Fixture : UpkeepFixture {
   }
 
   std::map<ObjectKey, ObjectStatus> statuses{{kTarget, applied(3)}};
+  // Somebody else writes the status, or with null wipes it.
+  void overwrite_status(json::value conditions) {
+    json::object body = api.at(kTrafficTargets, "shop", "web-api");
+    if (conditions.is_null()) {
+      body.erase("status");
+    } else {
+      body["status"] = {{"conditions", std::move(conditions)}};
+    }
+    REQUIRE(api.update(kTrafficTargets, body, "status").ok());
+    writer->on_statuses({kTarget});
+    executor.run_for(2s);
+  }
+
+  std::optional<ServerStatuses> server_statuses;  // nullopt: the store has none
   std::vector<Problem> problems;
   spec::Kinds kinds = spec::mesh_kinds();
   bool leads = true;
@@ -293,6 +308,23 @@ TEST_SUITE("kubernetes::StatusWriter") {
     CHECK(writes_of("patch") == 1001);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "policies that change all the time do not delay the others") {
+    std::vector<ObjectKey> restless;
+    for (int i = 0; i < 200; ++i) {
+      const std::string name = "p" + std::to_string(i);
+      put_policy(name);
+      restless.push_back({kinds::kTrafficTarget, "shop", name});
+      statuses[restless.back()] = applied(1);
+    }
+    start();
+    for (int second = 0; second < 40; ++second) {
+      for (const ObjectKey& key : restless) statuses[key] = applied(2 + second);
+      writer->on_objects(restless);
+      executor.run_for(1s);
+    }
+    CHECK(condition("Programmed").at("status") == "True");  // of "web-api", the last
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a status that the API server refuses for now is written later") {
     api.set_fault([](const std::string& call) {
       return call.rfind("patch", 0) == 0 ? Status(Error{ErrorCode::kConflict, "changed"})
@@ -337,6 +369,103 @@ TEST_SUITE("kubernetes::StatusWriter") {
     executor.run_for(2s);
     CHECK(condition("Reviewed").at("status") == "True");
     CHECK(condition("Accepted").at("status") == "True");
+  }
+}
+
+// A writer that sees the statuses that others write.
+struct StoredFixture : Fixture {
+  StoredFixture() {
+    server_statuses.emplace(api);
+    start();
+    executor.run_for(2s);
+    REQUIRE(writes_of("patch") == 1);
+  }
+};
+
+TEST_SUITE("kubernetes::StatusWriter, of lost statuses") {
+  TEST_CASE_FIXTURE(StoredFixture, "a status that somebody wiped is written again") {
+    overwrite_status(nullptr);
+    CHECK(condition("Accepted").at("status") == "True");
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+    CHECK(writes_of("patch") == 2);
+  }
+
+  TEST_CASE_FIXTURE(StoredFixture, "the late write of a former writer is corrected") {
+    json::value late =
+        list_at(map_at(api.at(kTrafficTargets, "shop", "web-api"), "status"), "conditions");
+    late.at(1).as_object()["message"] = "1/3 proxies";
+    late.at(1).as_object()["status"] = "False";
+    overwrite_status(std::move(late));
+    CHECK(condition("Programmed").at("message") == "3/3 proxies");
+    CHECK(condition("Programmed").at("status") == "True");
+    CHECK(writes_of("patch") == 2);
+  }
+
+  TEST_CASE_FIXTURE(StoredFixture, "an object that was replaced by force gets its status") {
+    REQUIRE(api.remove(kTrafficTargets, "shop", "web-api", {}).ok());
+    put_policy("web-api");
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    CHECK(condition("Accepted").at("status") == "True");
+    CHECK(condition("Programmed").at("observedGeneration") == 1);
+  }
+
+  TEST_CASE_FIXTURE(StoredFixture, "a store that lags behind the own write repeats none") {
+    server_statuses->lag(kTarget);
+    statuses[kTarget] = applied(4);
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    for (int i = 0; i < 10; ++i) {
+      writer->on_mesh();
+      executor.run_for(1min);
+    }
+    CHECK(condition("Programmed").at("message") == "4/4 proxies");
+    CHECK(writes_of("patch") == 2);
+    server_statuses->lagging = false;
+    writer->on_statuses({kTarget});
+    executor.run_for(10s);
+    CHECK(writes_of("patch") == 2);
+  }
+
+  TEST_CASE_FIXTURE(StoredFixture, "a status that a restored server took back is written again") {
+    const StoredStatus backup = server_statuses->status_of(kTarget);
+    statuses[kTarget] = applied(4);
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    writer->on_statuses({kTarget});  // the store has the own write
+    executor.run_for(2s);
+    REQUIRE(writes_of("patch") == 2);
+    server_statuses->late = backup;
+    server_statuses->lagging = true;
+    writer->on_statuses({kTarget});
+    executor.run_for(2s);
+    CHECK(writes_of("patch") == 3);
+    for (int i = 0; i < 10; ++i) {
+      writer->on_mesh();
+      executor.run_for(1min);
+    }
+    CHECK(writes_of("patch") == 3);
+  }
+
+  TEST_CASE_FIXTURE(StoredFixture, "the next writer lists nothing and writes what differs") {
+    leads = false;
+    writer->on_mesh();
+    executor.run_for(2s);
+    writer.reset();
+    std::size_t lists = 0;
+    api.set_fault([&](const std::string& call) {
+      lists += call.rfind("list", 0) == 0;
+      return Status();
+    });
+    leads = true;
+    start("controller-b");
+    executor.run_for(1min);
+    CHECK(writes_of("patch") == 1);
+    statuses.clear();  // it leaves the mesh
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    CHECK(json::serialize(condition("Accepted")) == "{}");
+    CHECK(lists == 0);
   }
 }
 

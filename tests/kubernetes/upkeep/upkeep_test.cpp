@@ -118,7 +118,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     const auto upkeep = start("a");
     executor.run_for(10s);
     CHECK(upkeep->leads());
-    CHECK(api.count(kCrds) == 14);
+    CHECK(api.count(kCrds) == 17);
     CHECK(api.count(kMutatingWebhooks) == 1);
     CHECK(api.count(kValidatingWebhooks) == 1);
     CHECK(upkeep->problems().empty());
@@ -154,7 +154,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     executor.run_for(1s);
     CHECK(first->stale_secrets() == 0);
     first.reset();
-    executor.run_for(5s);
+    executor.run_for(9s);
     CHECK(second->stale_secrets() == 0);
   }
 

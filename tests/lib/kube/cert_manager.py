@@ -48,11 +48,11 @@ class CertManager:
         api = self.cluster.api
         for ns in (mesh.SYSTEM, "kube-system"):
             api.apply({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-                       "metadata": {"name": "ca", "namespace": ns}, "data": data})
+                       "metadata": {"name": "osm-ca", "namespace": ns}, "data": data})
         for kind, ns in (("Issuer", mesh.SYSTEM), ("ClusterIssuer", None)):
             metadata = {"name": "osm-ca", **({"namespace": ns} if ns else {})}
             api.apply({"apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": metadata,
-                       "spec": {"ca": {"secretName": "ca"}}})
+                       "spec": {"ca": {"secretName": "osm-ca"}}})
             api.wait_for("is ready", kind, ns, "osm-ca", lambda o: any(
                 c["type"] == "Ready" and c["status"] == "True"
                 for c in o.get("status", {}).get("conditions", [])), 40)

@@ -1,15 +1,17 @@
 """Base of the tests on Kubernetes: one cluster per class, and questions to it."""
 import http.client
 import json
+import os
 import pathlib
 import ssl
+import subprocess
 import sys
 import time
 import unittest
 
 from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import now_micro
-from lib.kube.cluster import Cluster
+from lib.kube.cluster import Cluster, kubectl_program
 from lib.kube.node_agent import Image, NodeAgent
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import Rig
@@ -34,15 +36,17 @@ class KubeCase(unittest.TestCase):
     agent before: `expect_restarts`."""
 
     maxDiff = None
+    DOMAIN = "cluster.local"  # of the cluster's DNS
+    NUMBER = 0  # of a cluster that another one is joined with, which has other networks
 
     @classmethod
     def setUpClass(cls):
         cls.rig = Rig(meshcase._programs)
         cls.rig.failed = True  # until setUpClass is over: its logs are kept, too
         cls.addClassCleanup(cls._close)
-        cls.cluster = Cluster(cls.rig).start()
+        cls.cluster = Cluster(cls.rig, cls.NUMBER).start()
         cls.api = cls.cluster.api
-        cls.agent = NodeAgent(cls.cluster, test_images()).start()
+        cls.agent = NodeAgent(cls.cluster, test_images(), domain=cls.DOMAIN).start()
         print(f"the cluster was up in {cls.cluster.started_in:.1f} s", file=sys.stderr)
 
     @classmethod
@@ -92,6 +96,18 @@ class KubeCase(unittest.TestCase):
             cls.begin_restart(ns, name)
         for name in names:
             cls.wait_until_available(ns, name)
+
+    def shell(self, script):
+        """Runs an administrator's commands, with kubectl and osm, in the cluster's directory."""
+        programs = pathlib.Path(kubectl_program()).parent, meshcase._programs.osm.parent
+        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig),
+                       "HOME": str(self.cluster.directory),
+                       "PATH": ":".join([*map(str, programs), os.environ["PATH"]])}
+        ran = subprocess.run(
+            self.cluster.namespace.command("bash", "-euo", "pipefail", "-c", script),
+            env=environment, cwd=self.cluster.directory, capture_output=True, text=True, timeout=120)
+        self.assertEqual(0, ran.returncode, f"{script}\n{ran.stdout}{ran.stderr}")
+        return ran.stdout
 
     # -- asking ---------------------------------------------------------------------------------
     @classmethod

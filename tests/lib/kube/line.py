@@ -1,4 +1,4 @@
-"""A TCP line to a server that a test can cut."""
+"""A TCP line to a server that a test can cut, and that counts."""
 import contextlib
 import socket
 import struct
@@ -6,12 +6,14 @@ import threading
 
 
 class Line:
-    """Listens at `address` inside of `namespace` and leads to `address`:`port` there."""
+    """Listens at `address` inside of `namespace` and leads to `address`:`port` there.
+
+    carried: the bytes so far, both ways, as they are in TCP."""
 
     def __init__(self, namespace, address, port):
         self.namespace, self.address, self.target = namespace, address, port
         self._lock, self._ends = threading.Lock(), set()
-        self.port = 0
+        self.port = self.carried = 0
         self.mend()
 
     def mend(self):
@@ -57,20 +59,21 @@ class Line:
             threading.Thread(target=self._carry, args=(client, server), daemon=True).start()
 
     def _carry(self, client, server):
-        back = threading.Thread(target=_pump, args=(server, client), daemon=True)
+        back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
         back.start()
-        _pump(client, server)
+        self._pump(client, server)
         back.join()
         with self._lock:
             self._ends -= {client, server}
         client.close()
         server.close()
 
-
-def _pump(one, other):
-    with contextlib.suppress(OSError):
-        while data := one.recv(65536):
-            other.sendall(data)
-    for end in (one, other):
+    def _pump(self, one, other):
         with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+            while data := one.recv(65536):
+                with self._lock:
+                    self.carried += len(data)
+                other.sendall(data)
+        for end in (one, other):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -3,16 +3,58 @@ what there is to ask of injected pods."""
 import http.client
 import json
 import pathlib
+import subprocess
 
 from lib.kube.api import ApiError
 from lib.kube.node_agent import Image
-from lib.mesh import objects
+from lib.mesh import meshcase, objects
+from lib.mesh.rig import XDS
 from lib.net.processes import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-MANIFESTS = ROOT / "deploy/kubernetes"
+CHART = ROOT / "charts/osm"
 SYSTEM = "osm-system"
 INJECTED = {"openservicemesh.io/sidecar-injection": "enabled"}
+# One replica of each daemon, which a test can ask and restart.
+ALONE = ("osm.osmController.replicaCount=1", "osm.injector.replicaCount=1")
+
+
+def osm(cluster, *arguments):
+    """Runs `osm` as the cluster's administrator. Result: its output."""
+    ran = cluster.run(meshcase._programs.osm, *map(str, arguments))
+    if ran.returncode != 0:
+        raise RuntimeError(f"osm {' '.join(map(str, arguments))}: {ran.stdout}{ran.stderr}")
+    return ran.stdout
+
+
+def settings(*values):
+    wanted = (*ALONE, f"osm.injector.xds={XDS}", *values)
+    return [word for value in wanted for word in ("--set", value)]
+
+
+def rendered(*values):
+    """The objects that `osm install` with these values applies."""
+    ran = subprocess.run([meshcase._programs.osm, "install", "--dry-run", "-o", "json",
+                          *settings(*values)], check=True, capture_output=True, text=True)
+    return json.loads(ran.stdout)["items"]
+
+
+def grant(cluster, ns, *accounts):
+    """Lets daemons use Secrets of a namespace of a mesh with osm.secretsByNamespace, by the
+    command of their error messages."""
+    for account in accounts or ("osm-controller", "osm-injector"):
+        role = f"{account}-secrets-osm"
+        cluster.kubectl("create", "rolebinding", role, "-n", ns, f"--clusterrole={role}",
+                        f"--serviceaccount={SYSTEM}:{account}")
+
+
+def grant_gateway(cluster, ns):
+    """Lets osm-controller make an ingress gateway's Secret, by the command of docs/kubernetes.md."""
+    cluster.kubectl("create", "rolebinding", "osm-ingress-gateway", "-n", ns,
+                    "--clusterrole=osm-injector-secrets-osm",
+                    f"--serviceaccount={SYSTEM}:osm-controller")
+
+
 def built_image(programs, name):
     """What tools/image wrote when the programs were built."""
     layout = programs.bin.parent / "images"
@@ -110,17 +152,19 @@ class Mesh:
     def __init__(self, cluster, agent):
         self.cluster, self.agent, self.api = cluster, agent, cluster.api
 
-    def install(self):
-        """kubectl apply -k deploy/kubernetes, until pods can be injected and policies are taken."""
-        self.cluster.kubectl("apply", "-k", MANIFESTS)
+    def install(self, *values):
+        """`osm install --set`, until pods can be injected and policies are taken."""
+        self.apply(*values)
         self.wait_until_up("osm-controller", "osm-injector")
+
+    def apply(self, *values):
+        """The same without waiting. Takes over what a test has changed."""
+        osm(self.cluster, "install", "--no-wait", "--force-conflicts", *settings(*values))
 
     def install_controller(self):
         """Without the injector."""
-        self.cluster.kubectl("apply", "-f", MANIFESTS / "crds")
-        for file in ("namespace", "controller-rbac", "secrets-rbac", "preset-mesh-config",
-                     "osm-controller", "validating-webhook"):
-            self.cluster.kubectl("apply", "-f", MANIFESTS / f"{file}.yaml")
+        self.api.apply(*(o for o in rendered() if o["kind"] == "ClusterRole" or not (
+            "osm-injector" in o["metadata"]["name"] or "libosm-webhook" in o["metadata"]["name"])))
         self.wait_until_up("osm-controller")
 
     def set_argument(self, deployment, flag, value):

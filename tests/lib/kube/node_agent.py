@@ -9,7 +9,6 @@ import shutil
 import threading
 
 from lib.kube.api import ApiError, Informer, Stop, now, now_micro, path_of, MERGE
-from lib.kube.cluster import BRIDGE
 from lib.kube.pod_run import PodRun
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
@@ -32,12 +31,13 @@ class Image:
 class NodeAgent:
     """`images` maps an image without tag and digest to its Image. close() ends all pods."""
 
-    def __init__(self, cluster, images, nodes=2):
+    def __init__(self, cluster, images, nodes=2, domain="cluster.local"):
+        self.domain = domain  # of the cluster's DNS
         self.cluster, self.images, self.api = cluster, images, cluster.api
         self.rig, self.prefix, self.keep = cluster.rig, cluster.rig.prefix, cluster.rig.keep
         self.directory = cluster.rig.directory / "pods"
         self.directory.mkdir()
-        self.node_network, self.router = cluster.namespace, BRIDGE
+        self.node_network, self.router = cluster.namespace, cluster.bridge
         self.host_address = Switch.ADDRESS
         self.nodes = [f"node-{i + 1}" for i in range(nodes)]
         self.stop, self.notes = Stop(), []
@@ -46,15 +46,21 @@ class NodeAgent:
         self._pods, self._bound = {}, set()
         self._restarts, self._expected_restarts = [], set()
         self._addresses = {node: collections.deque(
-            str(a) for a in ipaddress.ip_network(f"10.244.{i + 1}.0/24").hosts())
+            str(a) for a in ipaddress.ip_network(f"{cluster.pod_prefix}.{i + 1}.0/24").hosts())
             for i, node in enumerate(self.nodes)}
         self._turn = itertools.cycle(self.nodes)
         self._hosts_stale = threading.Event()
         self._threads, self._informers = [], {}
 
+    def set_kubelet_version(self, node, version):
+        """What a Node tells after its kubelet was replaced."""
+        self.api.request("PATCH", path_of("Node", None, node, "status"), {"status": {
+            "nodeInfo": {"kubeletVersion": version}}}, MERGE)
+
     def start(self):
+        self.kubelet_version = self.api.request("GET", "/version")["gitVersion"]
         for i, node in enumerate(self.nodes):
-            self._register(node, f"10.244.{i + 1}.0/24")
+            self._register(node, f"{self.cluster.pod_prefix}.{i + 1}.0/24")
         self.cluster.start_proxy(self.nodes[0])
         for kind in ("Service", "Endpoints"):
             self._informers[kind] = Informer(self.api, kind, self.stop,
@@ -166,6 +172,7 @@ class NodeAgent:
             "spec": {"podCIDR": pods, "podCIDRs": [pods]}})
         self.api.request("PATCH", path_of("Node", None, node, "status"), {"status": {
             "capacity": capacity, "allocatable": capacity, "conditions": [self._ready()],
+            "nodeInfo": {"kubeletVersion": self.kubelet_version},
             "addresses": [{"type": "InternalIP", "address": self.host_address},
                           {"type": "Hostname", "address": node}]}}, MERGE)
         wait_for("the namespace of node leases is made",
@@ -251,13 +258,17 @@ class NodeAgent:
                 self.note(f"bind {meta['namespace']}/{meta['name']}: {failed}")
 
     def _node_for(self, obj):
-        """Each node in its turn; the one that a DaemonSet's controller names."""
+        """Each node in its turn, but for those that are cordoned; the one that a DaemonSet's
+        controller names."""
         affinity = ((obj["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
             "requiredDuringSchedulingIgnoredDuringExecution") or {}
         for term in affinity.get("nodeSelectorTerms") or []:
             for wanted in term.get("matchFields") or []:
                 if wanted["key"] == "metadata.name":
                     return wanted["values"][0]
+        for node in itertools.islice(self._turn, len(self.nodes)):
+            if not self.api.get("Node", None, node)["spec"].get("unschedulable"):
+                return node
         return next(self._turn)
 
     # -- names ----------------------------------------------------------------------------------
@@ -266,7 +277,7 @@ class NodeAgent:
         lines = []
         for service in self._informers["Service"].all():
             name, home = service["metadata"]["name"], service["metadata"]["namespace"]
-            names = [f"{name}.{home}.svc.cluster.local", f"{name}.{home}.svc", f"{name}.{home}"]
+            names = [f"{name}.{home}.svc.{self.domain}", f"{name}.{home}.svc", f"{name}.{home}"]
             names += [name] if home == ns else []
             addresses = [a for a in service["spec"].get("clusterIPs") or [] if a != "None"]
             lines += [f"{address} {' '.join(names)}" for address in addresses]

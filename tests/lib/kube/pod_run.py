@@ -172,10 +172,11 @@ class PodRun:
             os.close(descriptor)
 
     def etc(self):
+        domain = self.agent.domain
         # Nobody answers there: a name that hosts does not know fails at once.
         return {"hostname": self.hostname + "\n",
-                "resolv.conf": f"nameserver 127.0.0.1\nsearch {self.ns}.svc.cluster.local "
-                               "svc.cluster.local cluster.local\noptions attempts:1 ndots:5\n"}
+                "resolv.conf": f"nameserver 127.0.0.1\nsearch {self.ns}.svc.{domain} "
+                               f"svc.{domain} {domain}\noptions attempts:1 ndots:5\n"}
 
     def root_of(self, container):
         path = self.directory / "root" / container

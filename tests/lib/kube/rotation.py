@@ -1,15 +1,13 @@
 """Progress of a root rotation in the record, Secrets, proxies and webhooks."""
 import base64
 import json
-import os
-import pathlib
 import re
 import subprocess
 
 from lib.kube import kubeobjects as k8s, mesh
 from lib.kube.api import ApiError, decode
-from lib.kube.cluster import kubectl_program
 from lib.kube.under_load import UnderLoad
+from lib.mesh import meshcase
 from lib.net.processes import NotYet, wait_for
 
 DOCUMENT = mesh.ROOT / "docs/rotate-root.md"
@@ -20,11 +18,12 @@ RENEW_AFTER = "openservicemesh.io/renew-certificate-after"
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
-def documented_commands():
-    """The runbook's commands that grant access to a new root's Secret, and that declare the root."""
-    section = re.search(r"^## Rotate on Kubernetes\n(.*?)^## ", DOCUMENT.read_text(),
+def documented_commands(heading="Rotate on Kubernetes", document=DOCUMENT):
+    """Commands of a section of a runbook. Those of rotations on Kubernetes begin with a grant of
+    the new root's Secret, and a declaration of the root."""
+    section = re.search(rf"^##+ {heading}\n(.*?)(?=^##+ |\Z)", document.read_text(),
                         re.M | re.S).group(1)
-    return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)[:2]
+    return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
 
 
 def root(name, provider, role="active"):
@@ -64,33 +63,16 @@ class RotationCase(UnderLoad):
         cls.wait_until_available("bookbuyer", name)
         return cls.pod_of("bookbuyer", name)
 
-    def shell(self, script):
-        """Runs an administrator's commands, with kubectl."""
-        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig),
-                       "HOME": str(self.cluster.directory),
-                       "PATH": f"{pathlib.Path(kubectl_program()).parent}:{os.environ['PATH']}"}
-        ran = subprocess.run(
-            self.cluster.namespace.command("bash", "-euo", "pipefail", "-c", script),
-            env=environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(0, ran.returncode, f"{script}\n{ran.stdout}{ran.stderr}")
-        return ran.stdout
-
     def grant_secret(self, name):
         """Lets both daemons read a Secret, as the page says."""
         commands = documented_commands()[0]
         self.shell(commands.replace("mesh-2027-ca", name).replace("mesh-2027", name))
 
-    @staticmethod
-    def osm(run, *arguments):
-        """kubectl exec in a controller's pod: what `osm` answers there."""
-        command = ["/usr/bin/osm", *arguments, "--state-dir", "/run/osm/state", "-o", "json"]
-        try:
-            told = subprocess.run(run.containers[0].enter(command), capture_output=True, text=True,
-                                  timeout=15)
-        except subprocess.TimeoutExpired as late:
-            raise NotYet(late) from late
+    def osm(self, *arguments):
+        """Answer of `osm` to an administrator's question, from outside of the cluster."""
+        told = self.cluster.run(meshcase._programs.osm, *arguments, "-o", "json")
         if told.returncode != 0:
-            raise NotYet(told.stderr)
+            raise NotYet(told.stdout + told.stderr)
         return json.loads(told.stdout)
 
     # -- roots ----------------------------------------------------------------------------------
@@ -113,8 +95,7 @@ class RotationCase(UnderLoad):
         wait_for(f"the roots to be {wanted}", reached, timeout, interval=0.5)
 
     def roots(self):
-        """Answer of `osm certificate status` on the replica that takes the steps."""
-        return {r["name"]: r for r in self.osm(self.leader(), "certificate", "status")["roots"]}
+        return {r["name"]: r for r in self.osm("certificate", "status")["roots"]}
 
     def waiting_for(self):
         try:

@@ -50,3 +50,17 @@ def let_vault_ask(cluster, vault):
     vault.run(commands.replace(here, f"kubernetes_host={cluster.server} "
                                      f"kubernetes_ca_cert=@{cluster.pki.ca} "
                                      f'token_reviewer_jwt="$(cat {reviewer})"'))
+
+
+def install_with_vault(rig, installed):
+    """The mesh, whose daemons log in to a Vault as their ServiceAccounts. Result: the Vault."""
+    cluster = installed.cluster
+    vault = start_vault(rig, cluster)
+    let_vault_ask(cluster, vault)
+    cluster.api.apply(k8s.namespace(mesh.SYSTEM))
+    cluster.api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": "vault-ca", "namespace": mesh.SYSTEM},
+        "data": {"ca.pem": pathlib.Path(cluster.pki.ca).read_text()}})
+    installed.install("osm.certificateProvider.kind=vault", "osm.vault.host=vault.vault.svc",
+                      "osm.vault.caConfigMap=vault-ca")
+    return vault

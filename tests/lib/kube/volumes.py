@@ -63,7 +63,10 @@ class Volumes:
     def _make(self, volume):
         path = self.directory / volume["name"]
         if "hostPath" in volume:
-            return pathlib.Path(volume["hostPath"]["path"])
+            host = pathlib.Path(volume["hostPath"]["path"])
+            if volume["hostPath"].get("type") == "DirectoryOrCreate":
+                host.mkdir(parents=True, exist_ok=True)
+            return host
         path.mkdir(parents=True, exist_ok=True)
         if "emptyDir" in volume:
             path.chmod(0o777)

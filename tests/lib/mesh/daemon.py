@@ -28,20 +28,20 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
-class Controller:
-    """A running osm-controller. Its log is parsed line by line: each must be JSON."""
+class Daemon:
+    """A running daemon. Its log is parsed line by line: each must be JSON. `first` is the message
+    of the line that has its addresses."""
 
-    def __init__(self, program, mesh, state, *flags):
-        self.state = pathlib.Path(state)
+    def __init__(self, program, *flags, first="started"):
+        self.first = first
         self.process = subprocess.Popen(
-            [program, "--mesh-dir", mesh, "--state-dir", state, "--ads-address", "127.0.0.1:0",
-             "--http-address", "127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True)
+            [program, "--http-address", "127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True)
         self.lines, self.started = [], queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.addresses = self.started.get(timeout=30)
         if self.addresses is None:
-            raise AssertionError(f"the controller ended: {self.lines}")
+            raise AssertionError(f"the daemon ended: {self.lines}")
 
     def _read(self):
         for text in self.process.stderr:
@@ -50,7 +50,7 @@ class Controller:
             except ValueError:
                 line = {"message": text, "level": "not JSON"}
             self.lines.append(line)
-            if line["message"] == "osm-controller started":
+            if self.first in line["message"]:
                 self.started.put(line)
         self.started.put(None)
 
@@ -64,15 +64,6 @@ class Controller:
             response = connection.getresponse()
             return response.status, response.read().decode()
 
-    def admin(self, path, method="GET", body=None):
-        with contextlib.closing(UnixConnection(self.state / "admin.sock")) as connection:
-            connection.request(method, path, json.dumps(body) if body is not None else None)
-            response = connection.getresponse()
-            return response.status, json.loads(response.read())
-
-    def wait_until_ready(self):
-        wait_for("ready", lambda: self.http("/health/ready")[0] == 200, 20)
-
     def metric(self, series):
         found = re.search(rf"^{re.escape(series)} (\S+)$", self.http("/metrics")[1], re.M)
         return float(found.group(1)) if found else None
@@ -84,6 +75,24 @@ class Controller:
         self.reader.join(20)
         self.process.stderr.close()
         return code
+
+
+class Controller(Daemon):
+    """A running osm-controller of a directory."""
+
+    def __init__(self, program, mesh, state, *flags):
+        self.state = pathlib.Path(state)
+        super().__init__(program, "--mesh-dir", mesh, "--state-dir", state, "--ads-address",
+                         "127.0.0.1:0", *flags, first="osm-controller started")
+
+    def admin(self, path, method="GET", body=None):
+        with contextlib.closing(UnixConnection(self.state / "admin.sock")) as connection:
+            connection.request(method, path, json.dumps(body) if body is not None else None)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+    def wait_until_ready(self):
+        wait_for("ready", lambda: self.http("/health/ready")[0] == 200, 20)
 
 
 class DaemonTest(unittest.TestCase):
@@ -114,10 +123,10 @@ class DaemonTest(unittest.TestCase):
         return done.stderr.splitlines()[-1]
 
     def osm(self, *arguments, state=None, env=None):
-        """(exit code, stdout, stderr) of the command."""
+        """(exit code, stdout, stderr) of the command. `state`: its --state-dir; False: none."""
         if state is None and "--help" not in arguments:
             state = self.state
-        if state is not None:
+        if state:
             arguments = [*arguments, "--state-dir", state]
         done = subprocess.run([self.bin / "osm", *arguments], capture_output=True, text=True,
                               timeout=60, env=env)

@@ -69,9 +69,10 @@ class MeshCase(unittest.TestCase):
     """A rig per test. Logs of a failed one are kept, and their directory is named."""
 
     maxDiff = None
+    make_rig = Rig
 
     def setUp(self):
-        self.rig = Rig(_programs)
+        self.rig = self.make_rig(_programs)
         self.addCleanup(self._close)
 
     def _close(self):

@@ -41,6 +41,13 @@ def machine(ns, name, address, service_account, labels=None, uuid=None):
     return made
 
 
+def dns_resource(ns, name, dns_name, service_account, labels, **spec):
+    """Machines behind a DNS name."""
+    return {"apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "DNSResource",
+            "metadata": {"name": name, "namespace": ns, "labels": labels},
+            "spec": {"name": dns_name, "serviceAccount": service_account, **spec}}
+
+
 def routes(ns, name, **matches):
     """routes("shop", "r", books={"pathRegex": "/books", "methods": ["GET"]})"""
     return _object("specs.smi-spec.io/v1alpha4", "HTTPRouteGroup", ns, name,

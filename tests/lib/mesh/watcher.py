@@ -20,7 +20,7 @@ class _Watched:
         self.begun = time.monotonic()
         self.answered = False
         self.silent_since = self.warming_since = None
-        self.uptime = 0
+        self.uptime = self.sampled = 0
 
 
 class ProxyWatcher:
@@ -98,7 +98,7 @@ class ProxyWatcher:
             stats = {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
         except _NO_ANSWER as failed:
             return self._on_silence(machine, began, failed)
-        self._on_stats(machine, stats)
+        self._on_stats(machine, began, stats)
         return False
 
     def _on_silence(self, machine, began, failed):
@@ -119,7 +119,7 @@ class ProxyWatcher:
         self._note(f"{machine.name}: Envoy {what}", f"{limit:g} s: {failed!r}")
         return False
 
-    def _on_stats(self, machine, stats):
+    def _on_stats(self, machine, began, stats):
         warming = sum(v for n, v in stats.items() if n.endswith("warming_clusters"))
         now = time.monotonic()
         with self._lock:
@@ -128,8 +128,9 @@ class ProxyWatcher:
                 return
             self.samples += 1
             watched.answered, watched.silent_since = True, None
-            restarted = stats.get("server.uptime", 0) < watched.uptime
-            watched.uptime = stats.get("server.uptime", 0)
+            # Another thread's answer may be newer, if it came after this one was asked for.
+            restarted = began > watched.sampled and stats.get("server.uptime", 0) < watched.uptime
+            watched.uptime, watched.sampled = stats.get("server.uptime", 0), now
             since = watched.warming_since
             watched.warming_since = (since or now) if warming else None
         if not {"cluster_manager.warming_clusters", "server.uptime"} <= stats.keys():

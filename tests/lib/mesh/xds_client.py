@@ -3,20 +3,26 @@ import threading
 import types
 
 from lib.net import http2, messages
+from lib.net.processes import wait_for
 
 discovery = messages.load("envoy/service/discovery/v3/discovery.proto")
 Secret = messages.load("envoy/extensions/transport_sockets/tls/v3/secret.proto").Secret
 
 CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+ENDPOINTS = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
+ROUTES = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 SECRET = "type.googleapis.com/" + Secret.DESCRIPTOR.full_name
 _SERVICE = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 STATE_OF_THE_WORLD, DELTA = _SERVICE + "StreamAggregatedResources", _SERVICE + "DeltaAggregatedResources"
 
 
-def request(type_url, names=(), nonce="", delta=False):
-    """A request's bytes. With delta the names are subscribed to, beside those of before."""
+def request(type_url, names=(), nonce="", delta=False, held=None):
+    """A request's bytes. With delta the names are subscribed to, beside those of before, and `held`
+    are the versions of resources that an earlier stream brought, by name."""
     if delta:
-        made = discovery.DeltaDiscoveryRequest(resource_names_subscribe=names)
+        made = discovery.DeltaDiscoveryRequest(resource_names_subscribe=names,
+                                               initial_resource_versions=held)
     else:
         made = discovery.DiscoveryRequest(resource_names=names)
     made.type_url, made.response_nonce = type_url, nonce
@@ -33,21 +39,24 @@ class AdsStream:
         self.connection, self.delta, self.seen = connection, delta, b""
         self.stream = connection.open(DELTA if delta else STATE_OF_THE_WORLD)
 
-    def ask(self, type_url, names=(), nonce=""):
+    def ask(self, type_url, names=(), nonce="", held=None):
         """For these: beside those asked for before with delta, in their place without."""
-        self.connection.write(self.stream, request(type_url, names, nonce, self.delta))
+        self.connection.write(self.stream, request(type_url, names, nonce, self.delta, held))
 
     def response(self):
-        """The next response's `type_url`, `nonce`, and `resources` as the bytes of each."""
+        """The next response's `type_url`, `nonce`, `versions` (with delta by name, else one), and
+        `resources` as the bytes of each."""
         data = self.connection.message(self.stream)
         self.seen += data
         if self.delta:
             came = discovery.DeltaDiscoveryResponse.FromString(data)
             resources = [r.resource.value for r in came.resources]
+            versions = {r.name: r.version for r in came.resources}
         else:
             came = discovery.DiscoveryResponse.FromString(data)
-            resources = [r.value for r in came.resources]
-        return types.SimpleNamespace(type_url=came.type_url, nonce=came.nonce, resources=resources)
+            resources, versions = [r.value for r in came.resources], came.version_info
+        return types.SimpleNamespace(type_url=came.type_url, nonce=came.nonce, versions=versions,
+                                     resources=resources)
 
     def secrets(self):
         """({name: Secret}, nonce) of the next response."""
@@ -87,14 +96,9 @@ class WorkloadCertificate:
     """A workload's own, valid certificate and key, as its proxy gets them."""
 
     def __init__(self, machine, address, port, directory):
-        stream = AdsStream(as_proxy(machine, address, port))
-        try:
-            stream.ask(SECRET, ["service-cert", "root-cert"])
-            secrets = {}
-            while len(secrets) < 2:
-                secrets |= stream.secrets()[0]
-        finally:
-            stream.close()
+        # The proxy's own stream comes back at any time, and ends this one.
+        secrets = wait_for("the controller sends the secrets", lambda: self._ask(
+            AdsStream(as_proxy(machine, address, port))), retry=(http2.Ended,))
         pair = secrets["service-cert"].tls_certificate
         trusted = secrets["root-cert"].validation_context.trusted_ca
         self.chain, self.key = (directory / f"{machine.name}.{p}.pem" for p in ("chain", "key"))
@@ -103,6 +107,17 @@ class WorkloadCertificate:
                              (self.roots, trusted)):
             path.touch(mode=0o600)
             path.write_bytes(inline(source))
+
+    @staticmethod
+    def _ask(stream):
+        secrets = {}
+        try:
+            stream.ask(SECRET, ["service-cert", "root-cert"])
+            while len(secrets) < 2:
+                secrets |= stream.secrets()[0]
+        finally:
+            stream.close()
+        return secrets
 
     def dial(self, machine, address, port, server_name):
         """A TLS connection straight to another machine's port, past the own proxy."""

@@ -134,10 +134,14 @@ class Connection:
         """gRPC's status of whichever of the streams ends first, None if it was reset."""
         return self.end(*streams).status
 
-    def _read(self):
+    def _receive(self):
         data = self.socket.recv(65536)
         if not data:
             raise ConnectionError("closed")
+        return data
+
+    def _read(self):
+        data = self._receive()
         try:
             events = self.h2.receive_data(data)
         except h2.exceptions.ProtocolError as wrong:

@@ -37,6 +37,9 @@ class Namespace:
     def set_hosts(self, text):
         (_ETC / self.name / "hosts").write_text(text)
 
+    def set_name_server(self, address):
+        (_ETC / self.name / "resolv.conf").write_text(f"nameserver {address}\n")
+
     def command(self, *arguments):
         """The command line that runs `arguments` inside."""
         return ["ip", "netns", "exec", self.name, *map(str, arguments)]

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "base/secret_json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "osm/certificate/secret_bytes.hpp"
@@ -32,6 +33,13 @@ Metadata metadata_of(const boost::json::object& object) {
   const boost::json::object& metadata = map_at(object, "metadata");
   return {text_at(metadata, "namespace"), text_at(metadata, "name"), text_at(metadata, "uid"),
           text_at(metadata, "resourceVersion")};
+}
+
+// API servers count versions up (KEP-5504). Others can only be compared for equality.
+bool not_older(const std::string& have, const std::string& wanted) {
+  const auto have_number = number_of<std::uint64_t>(have);
+  const auto wanted_number = number_of<std::uint64_t>(wanted);
+  return have_number && wanted_number ? *have_number >= *wanted_number : have == wanted;
 }
 
 void erase_data(boost::json::object& secret) {

@@ -9,8 +9,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "osm/net/http.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/subscription.hpp"
@@ -44,6 +46,9 @@ struct Metadata {
 };
 Metadata metadata_of(const boost::json::object& object);
 
+// True if the resource version `have` is `wanted` or a later one of the same kind.
+bool not_older(const std::string& have, const std::string& wanted);
+
 // Overwrites the data of the Secret `secret`, and keeps the rest.
 void erase_data(boost::json::object& secret);
 
@@ -60,10 +65,16 @@ struct ListRequest {
   std::string continue_token{};
   // The server sends PartialObjectMetadata: no contents of Secrets leave it.
   bool metadata_only = false;
+  // The server may answer from its cache, which can be behind, and costs etcd nothing. `limit` may
+  // be ignored then.
+  bool any_version = false;
+  // Called with each item as it arrives, before the answer. If the list fails, the items so far
+  // count for nothing. Empty: the items are in ListPage.
+  std::function<void(boost::json::object)> on_item{};
 };
 
 struct ListPage {
-  std::vector<boost::json::object> items;  // each with apiVersion and kind
+  std::vector<boost::json::object> items;  // each with apiVersion and kind, as in on_item
   std::string resource_version;
   std::string continue_token;  // empty: this was the last page
 };
@@ -103,6 +114,15 @@ struct DeleteOptions {
   std::string resource_version{};
 };
 
+// A request for something behind the server, such as the HTTP server of a pod.
+struct ForwardRequest {
+  std::string method = "GET";
+  std::string target{};                                        // path and query
+  std::vector<std::pair<std::string, std::string>> headers{};  // in addition to the client's own
+  std::string body{};                                          // JSON
+  std::chrono::milliseconds deadline{30000};
+};
+
 // Failure of all calls: kNotFound, kAlreadyExists, kConflict (changed since it was read), kGone
 // (that version is too old), kPermissionDenied (401, 403, with the refused operation),
 // kInvalidField (422, the server's message), kUnavailable (429, 5xx, unreachable),
@@ -112,8 +132,11 @@ class Api {
  public:
   virtual ~Api() = default;
 
+  // The newest, unless `not_older_than` names a version, or "0" for any: then the server may answer
+  // from its cache, which costs etcd nothing.
   virtual Result<boost::json::object> get(const Resource& resource, const std::string& ns,
-                                          const std::string& name) = 0;
+                                          const std::string& name,
+                                          const std::string& not_older_than = {}) = 0;
   // Creates `object`; its metadata has the namespace of a namespaced resource.
   virtual Result<boost::json::object> create(const Resource& resource,
                                              const boost::json::object& object) = 0;
@@ -129,6 +152,11 @@ class Api {
   // The server's version: "v1.31.1". kUnavailable if there is no server.
   virtual Result<std::string> server_version() {
     return Error{ErrorCode::kUnavailable, "there is no server that has a version"};
+  }
+
+  // Result: the answer, whatever its status; the server's own refusals are Status objects.
+  virtual Result<net::Response> forward(const ForwardRequest&) {
+    return Error{ErrorCode::kUnavailable, "there is no server that passes requests on"};
   }
 
   // For informers. Callbacks run on the event loop; none after the handle is destroyed.

@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/json.hpp>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "base/json.hpp"
 #include "base/numbers.hpp"
 #include "kubernetes/client/api_status.hpp"
+#include "kubernetes/client/list_decoder.hpp"
 #include "kubernetes/client/watch_decoder.hpp"
 #include "osm/detail/call_gate.hpp"
 #include "osm/net/http.hpp"
@@ -29,8 +31,10 @@ constexpr const char* kMetadataEvents =
 constexpr const char* kAnswer = ": the server's answer";
 constexpr auto kListDeadline = seconds(60);
 constexpr int kMaxAttempts = 3;
-constexpr auto kMaxRetryAfter = seconds(2);
+constexpr auto kMaxSleep = seconds(2);   // of a thread; the caller of a longer one tries again
+constexpr auto kMaxPause = seconds(60);  // of a list or watch
 constexpr std::size_t kMaxErrorBytes = 64 * 1024;
+constexpr std::size_t kMaxListBytes = 1024 * 1024 * 1024;
 
 class Query {
  public:
@@ -53,7 +57,7 @@ std::string name_of(const Resource& resource, const std::string& ns, const std::
 seconds retry_after(const net::Response& response) {
   for (const auto& [name, value] : response.headers) {
     if (::strcasecmp(name.c_str(), "retry-after") != 0) continue;
-    return std::clamp(seconds(number_of<int>(value).value_or(0)), seconds(0), kMaxRetryAfter);
+    return seconds(std::max(number_of<int>(value).value_or(0), 0));
   }
   return seconds(1);
 }
@@ -67,6 +71,7 @@ struct Operation {
   detail::CallGate gate;
   std::string token;         // of the last attempt
   bool tried_again = false;  // with another token
+  int throttled = 0;         // answers that asked for a pause
   std::mutex mutex;          // over `sent`
   Subscription sent;
 };
@@ -90,9 +95,11 @@ class ApiClient final : public Api {
         blocking_(options.blocking),
         metrics_(options.metrics) {}
 
-  Result<json::object> get(const Resource& resource, const std::string& ns,
-                           const std::string& name) override {
-    return call("GET", resource.path(ns, name), "", "", "get " + name_of(resource, ns, name));
+  Result<json::object> get(const Resource& resource, const std::string& ns, const std::string& name,
+                           const std::string& not_older_than) override {
+    return call("GET",
+                resource.path(ns, name) + Query().add("resourceVersion", not_older_than).text(), "",
+                "", "get " + name_of(resource, ns, name));
   }
 
   Result<json::object> create(const Resource& resource, const json::object& object) override {
@@ -146,23 +153,33 @@ class ApiClient final : public Api {
     return text_at(version, "gitVersion");
   }
 
+  Result<net::Response> forward(const ForwardRequest& forwarded) override {
+    net::HttpRequest request = prepare(forwarded.method, forwarded.target);
+    request.headers.insert(request.headers.end(), forwarded.headers.begin(),
+                           forwarded.headers.end());
+    if (!forwarded.body.empty()) request.headers.emplace_back("Content-Type", "application/json");
+    request.body = forwarded.body;
+    request.deadline = forwarded.deadline;
+    return send(request, "forward");
+  }
+
   Subscription list(const ListRequest& request,
                     std::function<void(Result<ListPage>)> done) override {
     Query query;
     query.add("labelSelector", request.label_selector)
         .add("fieldSelector", request.field_selector)
         .add("limit", request.limit == 0 ? "" : std::to_string(request.limit))
-        .add("continue", request.continue_token);
+        .add("continue", request.continue_token)
+        .add("resourceVersion", request.any_version && request.continue_token.empty() ? "0" : "");
     auto operation = operation_of("list", request, query);
     operation->request.deadline = kListDeadline;
+    operation->request.gzip = true;
+    operation->request.max_response_bytes = kMaxListBytes;
     if (request.metadata_only) operation->request.headers.front().second = kMetadataList;
     operation->fail = done;
-    operation->send = [this, resource = request.resource,
+    operation->send = [this, resource = request.resource, on_item = request.on_item,
                        done = std::move(done)](const std::shared_ptr<Operation>& sent) {
-      return http_.send(sent->request,
-                        [this, sent, resource, done](Result<net::Response> response) {
-                          sent->gate.run([&] { on_list(sent, resource, response, done); });
-                        });
+      return open_list(sent, resource, on_item, done);
     };
     start(operation);
     return handle_of(std::move(operation));
@@ -218,25 +235,31 @@ class ApiClient final : public Api {
     if (!body.empty()) request.headers.emplace_back("Content-Type", content_type);
     request.body = std::move(body);
     const EraseOnExit erased(request.body);  // of a Secret, it may be
-    const std::string_view verb = std::string_view(what).substr(0, what.find(' '));
+    auto response = send(request, std::string_view(what).substr(0, what.find(' ')));
+    if (!response.ok()) return response.error().with_context(what);
+    const EraseOnExit answer(response->body);
+    if (response->status < 300) return parse_json_object(response->body, what + kAnswer);
+    return error_of_response(*response, what);
+  }
+
+  // Tries again with another token after a 401, and later after a 429.
+  Result<net::Response> send(net::HttpRequest& request, std::string_view verb) {
     bool new_token = false;
     for (int attempt = 1;; ++attempt) {
-      const auto token = credentials_->token();
-      if (!token.ok()) return token.error().with_context(what);
-      set_token(request, *token);
+      OSM_TRY(const std::string token, credentials_->token());
+      set_token(request, token);
       auto response = http_.call(request);
       count(verb, response);
-      if (!response.ok()) return response.error().with_context(what);
-      const EraseOnExit answer(response->body);
-      if (response->status < 300) return parse_json_object(response->body, what + kAnswer);
-      if (response->status == 401) credentials_->refused(*token);
+      if (!response.ok()) return response;
+      if (response->status == 401) credentials_->refused(token);
       if (response->status == 401 && !std::exchange(new_token, true)) {
         const auto next = credentials_->token();
-        if (next.ok() && *next != *token) continue;
+        if (next.ok() && *next != token) continue;
       }
-      if (response->status != 429 || attempt == kMaxAttempts)
-        return error_of_response(*response, what);
-      std::this_thread::sleep_for(retry_after(*response));
+      if (response->status != 429 || attempt == kMaxAttempts) return response;
+      const seconds pause = retry_after(*response);
+      if (pause > kMaxSleep) return response;
+      std::this_thread::sleep_for(pause);
     }
   }
 
@@ -285,86 +308,143 @@ class ApiClient final : public Api {
     return true;
   }
 
-  void on_list(const std::shared_ptr<Operation>& operation, const Resource& resource,
-               const Result<net::Response>& response,
-               const std::function<void(Result<ListPage>)>& done) {
-    count("list", response);
-    if (!response.ok()) return done(response.error().with_context(operation->what));
-    if (again_with_new_token(operation, response->status)) return;
-    done(response->status < 300 ? page_of(*response, resource, operation->what)
-                                : error_of_response(*response, operation->what));
+  // True if the server asked for a pause: the request is sent again after it.
+  bool again_after_pause(const std::shared_ptr<Operation>& operation,
+                         const net::Response& response) {
+    if (response.status != 429 || ++operation->throttled == kMaxAttempts) return false;
+    operation->gate.run([&] {
+      Subscription former;
+      std::lock_guard lock(operation->mutex);
+      former = std::exchange(
+          operation->sent,
+          blocking_.post_after(std::min(retry_after(response), kMaxPause), [this, operation] {
+            operation->gate.run([&] { start(operation); });
+          }));
+    });
+    return true;
   }
 
-  static Result<ListPage> page_of(const net::Response& response, const Resource& resource,
-                                  const std::string& what) {
-    OSM_TRY(json::object body, parse_json_object(response.body, what + kAnswer));
-    ListPage page;
-    page.resource_version = text_at(map_at(body, "metadata"), "resourceVersion");
-    page.continue_token = text_at(map_at(body, "metadata"), "continue");
-    json::value* items = body.if_contains("items");
-    if (items != nullptr && items->is_array()) {
-      page.items.reserve(items->get_array().size());
-      for (json::value& item : items->get_array()) {
-        if (!item.is_object()) continue;
-        // Items of lists of built-in kinds have neither kind nor apiVersion.
-        json::object& object = page.items.emplace_back(std::move(item.get_object()));
-        object["apiVersion"] = resource.api_version();
-        object["kind"] = resource.kind;
-      }
-    }
-    return page;
-  }
+  // A response that is read as it comes. Callbacks run one at a time, and none after the operation
+  // was cancelled.
+  struct Reading {
+    std::string_view verb;
+    std::function<void()> on_open;                    // the server accepted the request
+    std::function<Status(std::string_view)> on_data;  // a failure ends it
+    std::function<void(const Status&)> on_end;        // the last call, once
+  };
+  struct Stream {
+    explicit Stream(Reading how) : reading(std::move(how)) {}
 
-  struct Watch {
-    WatchDecoder decoder;
+    const Reading reading;
     net::Response head{};
     std::string error_body{};
     bool opened = false;
-    bool over = false;
+    std::atomic<bool> over = false;  // also set by the thread of `deadline`
+    Subscription deadline{};
+
+    void end(const Status& status) {
+      if (!over.exchange(true)) reading.on_end(status);
+    }
   };
 
-  Subscription open_watch(const std::shared_ptr<Operation>& operation,
-                          const WatchHandler& handler) {
-    auto watch = std::make_shared<Watch>(Watch{WatchDecoder(operation->what)});
-    const auto finish = [operation, watch, handler](const Status& status) {
-      if (!std::exchange(watch->over, true)) handler.on_end(status);
-    };
+  Subscription open(const std::shared_ptr<Operation>& operation,
+                    const std::shared_ptr<Stream>& stream) {
     net::HttpStreamEvents events;
-    events.on_head = [this, operation, watch, handler](const net::Response& head) {
+    events.on_head = [this, operation, stream](const net::Response& head) {
       operation->gate.run([&] {
-        count("watch", std::to_string(head.status));
-        watch->head = head;
-        watch->opened = true;
-        if (head.status < 300 && handler.on_open) handler.on_open();
+        count(stream->reading.verb, std::to_string(head.status));
+        stream->head = head;
+        stream->opened = true;
+        if (head.status < 300 && stream->reading.on_open) stream->reading.on_open();
       });
     };
-    events.on_data = [operation, watch, handler, finish](std::string_view data) {
+    events.on_data = [operation, stream](std::string_view data) {
       operation->gate.run([&] {
-        if (watch->over) return;
-        if (watch->head.status >= 300) {
-          if (watch->error_body.size() < kMaxErrorBytes) watch->error_body.append(data);
+        if (stream->over) return;
+        if (stream->head.status >= 300) {
+          if (stream->error_body.size() < kMaxErrorBytes) stream->error_body.append(data);
           return;
         }
-        const Status fed = watch->decoder.feed(data, [&](WatchEventType type, json::object object) {
-          handler.on_event(type, std::move(object));
-          return operation->gate.run([] {});  // false: cancelled
-        });
-        if (!fed.ok()) finish(fed);
+        if (const Status fed = stream->reading.on_data(data); !fed.ok()) stream->end(fed);
       });
     };
-    events.on_end = [this, operation, watch, finish](const Status& status) {
+    events.on_end = [this, operation, stream](const Status& status) {
       operation->gate.run([&] {
         if (!status.ok()) {
-          if (!watch->opened) count("watch", std::string(error_code_text(status.error().code)));
-          return finish(status.error().with_context(operation->what));
+          if (!stream->opened)
+            count(stream->reading.verb, std::string(error_code_text(status.error().code)));
+          return stream->end(status.error().with_context(operation->what));
         }
-        if (watch->head.status < 300) return finish({});
-        if (!watch->over && again_with_new_token(operation, watch->head.status)) return;
-        watch->head.body = std::move(watch->error_body);
-        finish(error_of_response(watch->head, operation->what));
+        if (stream->head.status < 300) return stream->end({});
+        if (!stream->over && (again_with_new_token(operation, stream->head.status) ||
+                              again_after_pause(operation, stream->head))) {
+          stream->over = true;
+          return;
+        }
+        stream->head.body = std::move(stream->error_body);
+        stream->end(error_of_response(stream->head, operation->what));
       });
     };
     return http_.open_stream(operation->request, std::move(events));
+  }
+
+  Subscription open_list(const std::shared_ptr<Operation>& operation, const Resource& resource,
+                         const std::function<void(json::object)>& on_item,
+                         const std::function<void(Result<ListPage>)>& done) {
+    struct List {
+      ListDecoder decoder;
+      ListPage page{};
+    };
+    const auto list = std::make_shared<List>(List{ListDecoder(operation->what)});
+    const auto take = [operation, list, resource, on_item](json::object item) {
+      // Items of lists of built-in kinds have neither kind nor apiVersion.
+      item["apiVersion"] = resource.api_version();
+      item["kind"] = resource.kind;
+      if (on_item) {
+        on_item(std::move(item));
+      } else {
+        list->page.items.push_back(std::move(item));
+      }
+      return operation->gate.run([] {});  // false: cancelled
+    };
+    const auto stream = std::make_shared<Stream>(Reading{
+        .verb = "list",
+        .on_open = {},
+        .on_data = [list, take](std::string_view data) { return list->decoder.feed(data, take); },
+        .on_end =
+            [list, done](const Status& status) {
+              if (!status.ok()) return done(status.error());
+              const auto around = list->decoder.finish();
+              if (!around.ok()) return done(around.error());
+              const json::object& metadata = map_at(*around, "metadata");
+              list->page.resource_version = text_at(metadata, "resourceVersion");
+              list->page.continue_token = text_at(metadata, "continue");
+              done(std::move(list->page));
+            }});
+    stream->deadline = blocking_.post_after(kListDeadline, [operation,
+                                                            weak = std::weak_ptr<Stream>(stream)] {
+      const auto late = weak.lock();
+      if (!late) return;
+      operation->gate.run([&] {
+        late->end(Error{ErrorCode::kDeadlineExceeded,
+                        operation->what + ": the server did not send all of it within a minute"});
+      });
+    });
+    return open(operation, stream);
+  }
+
+  Subscription open_watch(const std::shared_ptr<Operation>& operation,
+                          const WatchHandler& handler) {
+    const auto decoder = std::make_shared<WatchDecoder>(operation->what);
+    const auto take = [operation, handler](WatchEventType type, json::object object) {
+      handler.on_event(type, std::move(object));
+      return operation->gate.run([] {});  // false: cancelled
+    };
+    const auto feed = [decoder, take](std::string_view data) { return decoder->feed(data, take); };
+    return open(operation, std::make_shared<Stream>(Reading{.verb = "watch",
+                                                            .on_open = handler.on_open,
+                                                            .on_data = feed,
+                                                            .on_end = handler.on_end}));
   }
 
   const std::string base_path_;

@@ -2,10 +2,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/numbers.hpp"
 #include "kubernetes/client/access.hpp"
 #include "kubernetes/client/api_client.hpp"
 #include "kubernetes/client/credentials.hpp"
+#include "kubernetes/client/minor_version.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/net/http_client.hpp"
 
@@ -59,12 +59,7 @@ Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options) {
 
 Result<int> server_minor_version(Cluster& cluster) {
   OSM_TRY(const std::string version, cluster.api().server_version());
-  constexpr std::string_view kMajor = "v1.";
-  const auto end = version.find('.', kMajor.size());
-  if (version.starts_with(kMajor) && end != std::string::npos)
-    if (const auto minor = number_of<int>(version.substr(kMajor.size(), end - kMajor.size()));
-        minor && *minor >= 0)
-      return *minor;
+  if (const auto minor = minor_of(version)) return *minor;
   return Error{ErrorCode::kInvalidSyntax,
                cluster.server() + ": '" + version + "' is no version of Kubernetes, like v1.31.1"};
 }

@@ -6,7 +6,9 @@
 
 #include "base/backoff.hpp"
 #include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "kubernetes/client/reduce.hpp"
+#include "osm/ids.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -30,6 +32,22 @@ constexpr std::size_t kPageSize = 500;
 
 double in_seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// "a=b,c": a label of this value, and one of any.
+bool selects(std::string_view selector, const boost::json::object& labels) {
+  while (!selector.empty()) {
+    const auto end = std::min(selector.find(','), selector.size());
+    const std::string_view part = selector.substr(0, end);
+    selector.remove_prefix(std::min(end + 1, selector.size()));
+    const auto equals = part.find('=');
+    const auto* value = labels.if_contains(part.substr(0, equals));
+    if (value == nullptr) return false;
+    if (equals != std::string_view::npos &&
+        (!value->is_string() || value->get_string() != part.substr(equals + 1)))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -89,6 +107,51 @@ void Informer::refresh(std::function<void(bool)> done) {
   }
 }
 
+// Waiting for an object.
+
+std::optional<ObjectKey> Informer::followed(ObjectKey key) const {
+  if (key.ns.empty()) key.ns = options_.ns;
+  const bool here = options_.resource.namespaced
+                        ? is_dns_label(key.ns) && (options_.ns.empty() || key.ns == options_.ns)
+                        : key.ns.empty();
+  if (!here || !is_dns_subdomain(key.name)) return std::nullopt;  // nothing has such a name
+  return key;
+}
+
+Sighting Informer::sighting_of(const ObjectKey& key, const boost::json::object* found) const {
+  Sighting seen{key.ns, key.name, {}};
+  if (found == nullptr) return seen;
+  const auto& metadata = map_at(*found, "metadata");
+  if (selects(options_.label_selector, map_at(metadata, "labels")))
+    seen.version = text_at(metadata, "resourceVersion");
+  return seen;
+}
+
+void Informer::when_seen(Sighting sought, std::weak_ptr<void> waiting, std::function<void()> done) {
+  waiters_.push_back({std::move(sought), std::move(waiting), std::move(done)});
+  settle_waiters();
+}
+
+bool Informer::has_seen(const Sighting& sought) const {
+  const VersionedObject known = table_.find(sought.ns, sought.name);
+  if (sought.version.empty()) return !known.object;
+  if (known.object && known.version == sought.version) return true;
+  // A cluster that was restored has lower versions. So until this watch has told of something, no
+  // version compares.
+  return phase_ == Phase::kWatching && progressed_ && not_older(version_, sought.version);
+}
+
+void Informer::settle_waiters() {
+  std::vector<std::function<void()>> done;
+  std::erase_if(waiters_, [&](Waiter& waiter) {
+    if (waiter.waiting.expired()) return true;
+    if (!has_seen(waiter.sought)) return false;
+    done.push_back(std::move(waiter.done));
+    return true;
+  });
+  for (const auto& call : done) call();
+}
+
 void Informer::report() const {
   const auto now = options_.runtime.clock.steady_now();
   const MetricLabel labels[] = {{"kind", kind_}};
@@ -110,10 +173,13 @@ VersionedObject Informer::entry_of(boost::json::object object) const {
   if (auto known = table_.find(text_at(metadata, "namespace"), text_at(metadata, "name"));
       known.object && known.version == version)
     return known;
+  std::shared_ptr<const boost::json::value> status;
+  if (auto* const there = options_.on_status ? object.if_contains("status") : nullptr)
+    status = std::make_shared<const boost::json::value>(std::move(*there));
   auto kept = options_.metadata_only
                   ? reduce_to_metadata(options_.resource, std::move(object), options_.server)
                   : reduce(options_.resource, std::move(object), options_.server);
-  return {std::move(kept), std::move(version)};
+  return {std::move(kept), std::move(version), std::move(status)};
 }
 
 void Informer::deliver(std::uint64_t epoch, std::function<void()> take) {
@@ -136,15 +202,21 @@ void Informer::drain() {
   for (const Message& message : messages)
     if (message.epoch == epoch_) message.take();  // otherwise its call was cancelled
   tell();
+  settle_waiters();
 }
 
 void Informer::tell() {
-  if (changed_.empty() && !news_) return;
-  news_ = false;
-  std::vector<ObjectKey> changed = std::exchange(changed_, {});
-  std::sort(changed.begin(), changed.end());
-  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  options_.on_change(changed);
+  const auto take = [](std::vector<ObjectKey>& keys) {
+    std::vector<ObjectKey> taken = std::exchange(keys, {});
+    std::sort(taken.begin(), taken.end());
+    taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
+    return taken;
+  };
+  if (!changed_.empty() || std::exchange(news_, false)) {
+    news_ = false;
+    options_.on_change(take(changed_));
+  }
+  if (!restated_.empty()) options_.on_status(take(restated_));
 }
 
 // Lists.
@@ -166,16 +238,16 @@ void Informer::request_page(const std::string& continue_token) {
   request.limit = paged_ ? kPageSize : 0;
   request.metadata_only = options_.metadata_only;
   request.continue_token = continue_token;
-  call_ = options_.api.list(request, [this, epoch = epoch_](Result<ListPage> page) {
+  request.any_version = version_.empty() && refreshing_.empty();
+  // Each is reduced as it arrives: the list as it was sent is never in memory.
+  const auto items = std::make_shared<std::vector<VersionedObject>>();
+  request.on_item = [this, items](boost::json::object item) {
+    items->push_back(entry_of(std::move(item)));
+  };
+  call_ = options_.api.list(request, [this, items, epoch = epoch_](Result<ListPage> page) {
     if (!page.ok())
       return deliver(epoch, [this, error = page.error()] { take_list_failure(error); });
-    std::vector<VersionedObject> items;
-    items.reserve(page->items.size());
-    for (auto& item : page->items) items.push_back(entry_of(std::move(item)));
-    page->items.clear();
-    deliver(epoch, [this, head = *std::move(page), items = std::move(items)]() mutable {
-      take_page(head, std::move(items));
-    });
+    deliver(epoch, [this, items, head = *std::move(page)] { take_page(head, std::move(*items)); });
   });
 }
 
@@ -192,6 +264,7 @@ void Informer::take_page(const ListPage& head, std::vector<VersionedObject> item
   if (!head.continue_token.empty()) return request_page(head.continue_token);
   replace(std::exchange(fresh_, {}), false);
   version_ = head.resource_version;
+  just_listed_ = true;
   doubted_since_.reset();
   misses_ = 0;
   options_.runtime.metrics.add("osm_kubernetes_watch_lists_total", {{"kind", kind_}}, 1);
@@ -200,7 +273,16 @@ void Informer::take_page(const ListPage& head, std::vector<VersionedObject> item
   begin(refresh_next_.empty() ? Phase::kWatching : Phase::kListing);
 }
 
+void Informer::note_status(const VersionedObject& entry) {
+  if (!options_.on_status) return;
+  const ObjectKey& key = entry.object->key;
+  const auto before = table_.find(key.ns, key.name).status;
+  const bool same = before && entry.status ? *before == *entry.status : before == entry.status;
+  if (!same) restated_.push_back(key);
+}
+
 void Informer::replace(std::vector<VersionedObject> objects, bool missing) {
+  for (const VersionedObject& entry : objects) note_status(entry);
   const auto changed = table_.replace(std::move(objects));
   changed_.insert(changed_.end(), changed.begin(), changed.end());
   std::lock_guard lock(mutex_);
@@ -236,6 +318,7 @@ void Informer::begin_watch() {
   handler.on_open = [this, epoch = epoch_] {
     deliver(epoch, [this] {
       opened_ = true;
+      just_listed_ = false;
       on_reached();
     });
   };
@@ -272,10 +355,11 @@ void Informer::on_silence() {
 }
 
 // The first step after a watch: see the header on restored servers. A watch that broke too early
-// for a bookmark is resumed, so that a short outage costs no list.
+// for a bookmark is resumed, so that a lost connection costs no list.
 Informer::Phase Informer::after_watch(bool broken) const {
+  if (!opened_) return broken && !just_listed_ ? Phase::kListing : Phase::kWatching;
   const auto lived = options_.runtime.clock.steady_now() - watch_since_;
-  const bool suspect = opened_ && !progressed_ && (!broken || lived >= kBookmarkPeriod);
+  const bool suspect = !progressed_ && (!broken || lived >= kBookmarkPeriod);
   return suspect ? Phase::kListing : Phase::kWatching;
 }
 
@@ -287,6 +371,7 @@ void Informer::take_event(WatchEventType type, VersionedObject entry) {
   if (type == WatchEventType::kBookmark) return;
   options_.runtime.metrics.add("osm_kubernetes_watch_events_total", {{"kind", kind_}}, 1);
   const ObjectKey key = entry.object->key;
+  if (type != WatchEventType::kDeleted) note_status(entry);
   const bool different = type == WatchEventType::kDeleted ? table_.remove(key.ns, key.name)
                                                           : table_.put(std::move(entry));
   if (different) changed_.push_back(key);

@@ -1,5 +1,8 @@
 // Follows one resource of an API server: a list, page by page, then a watch from its version.
 //
+// - The first list may come from the server's cache (resourceVersion 0), so that a process that
+//   starts costs etcd nothing. It may be behind, and the watch tells the rest. Every later list is
+//   of the newest version: the informer never goes back behind what it has told.
 // - A list replaces all known objects, an event changes one. `on_change` gets exactly the keys that
 //   differ; changes that `reduce` drops are not reported.
 // - A watch that ends is resumed at its last version. 410 leads to a new list; in the middle of a
@@ -7,6 +10,10 @@
 // - A watch that ends without an event or a bookmark leads to a new list: a server whose store was
 //   restored from a backup does not know the version, and keeps such a watch open and silent. A
 //   watch that broke within a minute, too early for a bookmark, is resumed.
+// - A watch that cannot be opened, because the server is away, leads to a new list too. The server
+//   may come back with a restored store that has passed the version: such a watch is not silent,
+//   but the changes between the backup and the version are missing in it. A server that answers
+//   lists and refuses watches is listed once.
 // - A watch that is silent past its timeout is given up.
 // - While the server is away, all objects stay. After a few seconds this is a problem.
 // - A server that is back is noticed within 4 s (5 s if it dropped a connection: cluster.cpp).
@@ -41,6 +48,16 @@ struct InformerOptions {
   // Called with the changed keys; with none if only has_synced(), missing() or problem() changed.
   // Thread: of the executor. Must not destroy the informer.
   std::function<void(const std::vector<ObjectKey>& changed)> on_change;
+  // Called with the keys whose status differs. Null: statuses are dropped, except of Pods. Thread:
+  // as on_change.
+  std::function<void(const std::vector<ObjectKey>& changed)> on_status{};
+};
+
+// An object as the server has it now: the answer to a GET.
+struct Sighting {
+  std::string ns;
+  std::string name;
+  std::string version;  // empty: there is none, or it is not in the informer's selection
 };
 
 class Informer {
@@ -50,6 +67,13 @@ class Informer {
   ~Informer();
   Informer(const Informer&) = delete;
   Informer& operator=(const Informer&) = delete;
+
+  // Thread: any. Result: `key`, in the informer's namespace if it names none; nullopt if no object
+  // of that key can ever be in objects().
+  std::optional<ObjectKey> followed(ObjectKey key) const;
+  const Resource& resource() const { return options_.resource; }
+  // Thread: any. The answer to a GET of `key`; null: there is no such object.
+  Sighting sighting_of(const ObjectKey& key, const boost::json::object* found) const;
 
   // Thread: any. has_synced: it has been listed once, or is missing.
   const ObjectTable& objects() const { return table_; }
@@ -65,6 +89,10 @@ class Informer {
   bool started() const { return phase_ != Phase::kStopped; }
   // Starts a new list now and calls `done` once, after `on_change`: with false on failure.
   void refresh(std::function<void(bool)> done);
+  // Calls `done` once objects() are not older than `sought`, after `on_change`. Costs no request:
+  // the watch tells of it, or a bookmark. Forgets `done` when the caller `waiting` is gone. Not
+  // called from the time that a server's store is restored until it is listed anew.
+  void when_seen(Sighting sought, std::weak_ptr<void> waiting, std::function<void()> done);
   // Sets the gauges, whose values change with time.
   void report() const;
 
@@ -93,6 +121,7 @@ class Informer {
   void begin_list(bool paged = true);
   void request_page(const std::string& continue_token);
   void replace(std::vector<VersionedObject> objects, bool missing);
+  void note_status(const VersionedObject& entry);
   void begin_watch();
   Phase after_watch(bool broken) const;
   void arm_alarm(std::chrono::nanoseconds delay);
@@ -106,7 +135,16 @@ class Informer {
   void set_problem(std::optional<Problem> problem);
   Problem problem_of(ErrorCode code, std::string cause) const;
   void settle_refreshes(bool ok);
+  bool has_seen(const Sighting& sought) const;
+  void settle_waiters();
   void tell();
+
+  // A call of when_seen().
+  struct Waiter {
+    Sighting sought;
+    std::weak_ptr<void> waiting;
+    std::function<void()> done;
+  };
 
   const InformerOptions options_;
   const std::string kind_;
@@ -126,8 +164,9 @@ class Informer {
   SteadyTime watch_since_{};
   SteadyTime last_event_{};
   std::chrono::seconds silence_limit_{};
-  bool opened_ = false;      // the server accepted the watch
-  bool progressed_ = false;  // the watch had an event or a bookmark
+  bool opened_ = false;       // the server accepted the watch
+  bool progressed_ = false;   // the watch had an event or a bookmark
+  bool just_listed_ = false;  // no watch was accepted since the last list
   // Time since which the kind is missing, though it was there.
   std::optional<SteadyTime> doubted_since_;
   std::optional<SteadyTime> failing_since_;
@@ -135,9 +174,11 @@ class Informer {
   unsigned failures_ = 0;                              // in a row
   unsigned misses_ = 0;                                // in a row: the resource is missing
   std::vector<ObjectKey> changed_;                     // not announced yet
+  std::vector<ObjectKey> restated_;                    // as changed_, of statuses
   bool news_ = false;                                  // has_synced() or similar changed
   std::vector<std::function<void(bool)>> refreshing_;  // callers that wait for the running list
   std::vector<std::function<void(bool)>> refresh_next_;
+  std::vector<Waiter> waiters_;
 
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   // Tells posted tasks that the informer is gone.

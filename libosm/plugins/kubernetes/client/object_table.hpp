@@ -3,6 +3,7 @@
 // Readers may be on any thread; one writer at a time. Objects are shared and immutable.
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@ namespace osm::inline v1::kubernetes {
 struct VersionedObject {
   std::shared_ptr<const Object> object;
   std::string version;
+  std::shared_ptr<const boost::json::value> status{};  // beside it, if the informer keeps it
 };
 
 class ObjectTable {

@@ -88,6 +88,13 @@ void reduce_pod(json::object& pod) {
   }
 }
 
+// A Node's status changes every few minutes; its kubelet's version with an upgrade.
+void reduce_node(json::object& node) {
+  const std::string version = text_at(map_at(map_at(node, "status"), "nodeInfo"), "kubeletVersion");
+  json::object kept = pick(map_at(node, "metadata"), {"name"});
+  node = {{"metadata", std::move(kept)}, {"status", {{"nodeInfo", {{"kubeletVersion", version}}}}}};
+}
+
 // Drop annotations: they contain the time of the last change, which is no change itself.
 void reduce_slice(json::object& slice) {
   if (json::object* metadata = map_of(slice, "metadata"))
@@ -134,6 +141,8 @@ std::shared_ptr<const Object> reduce(const Resource& resource, json::object obje
   }
   if (resource == kPods) {
     reduce_pod(object);
+  } else if (resource == kNodes) {
+    reduce_node(object);
   } else {
     object.erase("status");
     if (resource == kEndpointSlices) reduce_slice(object);

@@ -1,8 +1,9 @@
 // Reduces an API server's objects to the fields that the mesh reads.
 //
 // Always dropped: metadata.managedFields, the resource version, kubectl's last-applied annotation.
-// Status is kept for Pods only. Pods and EndpointSlices, which are many, keep only the fields that
-// `pod` and `slice_table` read; other objects stay complete.
+// Status is kept for Pods and Nodes only. Pods and EndpointSlices, which are many, keep only the
+// fields that `pod` and `slice_table` read, Nodes their kubelet's version; other objects stay
+// complete.
 #pragma once
 
 #include <boost/json/object.hpp>

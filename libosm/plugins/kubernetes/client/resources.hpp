@@ -1,5 +1,5 @@
 // Resources of the API server that the plugin reads or writes; kinds of the mesh have their names
-// in spec::mesh_kinds(). RBAC grants these and no others (deploy/kubernetes/).
+// in spec::mesh_kinds(). RBAC grants these and no others (charts/osm).
 #pragma once
 
 #include "kubernetes/client/api.hpp"
@@ -8,6 +8,7 @@
 namespace osm::inline v1::kubernetes {
 
 inline constexpr Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
+inline constexpr Resource kNodes{"", "v1", "nodes", "Node", false};
 inline constexpr Resource kServices{"", "v1", "services", "Service"};
 inline constexpr Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount"};
 inline constexpr Resource kPods{"", "v1", "pods", "Pod"};

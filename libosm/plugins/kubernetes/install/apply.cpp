@@ -11,6 +11,8 @@
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/install/installed.hpp"
+#include "kubernetes/install/stored_versions.hpp"
+#include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/install.hpp"
 
@@ -44,18 +46,6 @@ Result<Object> object_of(const Manifest& manifest) {
   return object;
 }
 
-bool has_condition(const json::object& object, std::string_view type) {
-  const json::array& conditions = list_at(map_at(object, "status"), "conditions");
-  return std::any_of(conditions.begin(), conditions.end(), [&](const json::value& condition) {
-    return text_at(condition, "type") == type && text_at(condition, "status") == "True";
-  });
-}
-
-std::int64_t count_at(const json::object& map, std::string_view name) {
-  const json::value* value = member(map, name);
-  return value == nullptr ? 0 : whole_number(*value).value_or(0);
-}
-
 // True if a manager that `accepted` takes has set `spec.replicas`.
 template <class Accepts>
 bool has_set_replicas(const json::object& deployment, Accepts accepts) {
@@ -70,7 +60,7 @@ bool has_set_replicas(const json::object& deployment, Accepts accepts) {
 // from whoever scaled. Any other owner of the number stays, and is a conflict.
 Status settle_replicas(Api& api, const Object& object, const json::object& present) {
   if (object.resource != kDeployments) return {};
-  const std::int64_t live = count_at(map_at(present, "spec"), "replicas");
+  const std::int64_t live = number_at(map_at(present, "spec"), "replicas");
   const json::object& spec = map_at(object.content, "spec");
   std::int64_t wanted = live;
   if (!spec.contains("replicas")) {
@@ -80,7 +70,7 @@ Status settle_replicas(Api& api, const Object& object, const json::object& prese
     const auto scaled = [](const json::value& m) {
       return is_applied(m, kAutoscale) || text_at(m, "subresource") == "scale";
     };
-    wanted = count_at(spec, "replicas");
+    wanted = number_at(spec, "replicas");
     if (wanted == live || !has_set_replicas(present, scaled)) return {};
   }
   const json::object kept{
@@ -96,31 +86,9 @@ Status settle_replicas(Api& api, const Object& object, const json::object& prese
   return done.ok() ? Status() : Status(done.error());
 }
 
-// Empty: nothing.
-std::string missing_pods(const json::object& deployment) {
-  const json::object &spec = map_at(deployment, "spec"), &status = map_at(deployment, "status");
-  const std::int64_t wanted = count_at(spec, "replicas");
-  const std::int64_t ready =
-      std::min(count_at(status, "updatedReplicas"), count_at(status, "availableReplicas"));
-  const bool seen = count_at(status, "observedGeneration") >=
-                    count_at(map_at(deployment, "metadata"), "generation");
-  if (seen && ready >= wanted && count_at(status, "replicas") == wanted) return {};
-  return fmt::format("{} of {} pods are available", seen ? ready : 0, wanted);
-}
-
-bool is_webhook(const Resource& resource) {
-  return resource == kMutatingWebhooks || resource == kValidatingWebhooks;
-}
-
 bool is_waited_for(const Resource& resource) {
-  return resource == kCrds || resource == kDeployments || is_webhook(resource);
-}
-
-bool lacks_ca(const json::object& configuration) {
-  const json::array& hooks = list_at(configuration, "webhooks");
-  return std::any_of(hooks.begin(), hooks.end(), [](const json::value& hook) {
-    return text_at(map_at(hook, "clientConfig"), "caBundle").empty();
-  });
+  return resource == kCrds || resource == kDeployments || resource == kDaemonSets ||
+         is_webhook(resource);
 }
 
 // The first manifest is the namespace.
@@ -129,12 +97,34 @@ std::string namespace_of(const std::vector<Manifest>& manifests) {
   return first.ok() ? first->metadata.name : std::string();
 }
 
-std::string missing_of(const Object& object, const json::object& present) {
-  if (object.resource == kCrds && !has_condition(present, "Established"))
-    return "the API server does not serve it yet";
-  if (object.resource == kDeployments) return missing_pods(present);
-  if (is_webhook(object.resource) && lacks_ca(present)) return "no daemon has set its caBundle yet";
-  return {};
+// The mesh's name, which is a label of every object but the namespace and the CRDs.
+std::string mesh_of(const std::vector<Manifest>& manifests) {
+  const auto last = object_of(manifests.back());
+  return last.ok() ? text_at(map_at(map_at(last->content, "metadata"), "labels"), kInstanceLabel)
+                   : std::string();
+}
+
+// The body to apply. A namespace that was there before is not marked as made.
+std::string body_of(const Manifest& manifest, const Object& object,
+                    const Result<json::object>& before) {
+  if (object.resource != kNamespaces) return manifest.json;
+  const bool made =
+      !before.ok() || map_at(map_at(*before, "metadata"), "annotations").contains(kMadeNamespace);
+  if (!made) return manifest.json;
+  json::object body = object.content;
+  body["metadata"].as_object()["annotations"] = json::object{{kMadeNamespace, "true"}};
+  return json::serialize(body);
+}
+
+// An object without what controllers write beside an application: its status and bookkeeping.
+json::object what_it_asks(json::object object) {
+  object.erase("status");
+  if (const auto metadata = object.find("metadata");
+      metadata != object.end() && metadata->value().is_object()) {
+    metadata->value().as_object().erase("resourceVersion");
+    metadata->value().as_object().erase("managedFields");
+  }
+  return object;
 }
 
 }  // namespace
@@ -145,13 +135,16 @@ Result<Application> apply_manifest(Cluster& cluster, const Manifest& manifest, b
   Api& api = cluster.api();
   const auto before = api.get(object.resource, metadata.ns, metadata.name);
   if (!before.ok() && before.error().code != ErrorCode::kNotFound) return before.error();
+  if (before.ok() && object.resource == kCrds && is_newer(*before))
+    return Application{object.name(), Change::kKept};
+  if (before.ok() && object.resource == kCrds) OSM_TRY(store_anew(api, *before, object.content));
   if (before.ok()) OSM_TRY(settle_replicas(api, object, *before));
   OSM_TRY(const json::object after, api.patch(object.resource, metadata.ns, metadata.name,
                                               {.type = PatchType::kApply,
-                                               .body = manifest.json,
+                                               .body = body_of(manifest, object, before),
                                                .field_manager = kInstaller,
-                                               .force = force}));
-  const bool same = before.ok() && metadata_of(*before).version == metadata_of(after).version;
+                                               .force = force || is_webhook(object.resource)}));
+  const bool same = before.ok() && what_it_asks(*before) == what_it_asks(after);
   return Application{object.name(), !before.ok() ? Change::kCreated
                                     : same       ? Change::kUnchanged
                                                  : Change::kChanged};
@@ -164,7 +157,7 @@ Result<std::string> missing_part(Cluster& cluster, const std::vector<Manifest>& 
     const auto present =
         cluster.api().get(object.resource, object.metadata.ns, object.metadata.name);
     if (!present.ok()) return present.error();
-    const std::string missing = missing_of(object, *present);
+    const std::string missing = missing_of(object.resource, *present);
     if (!missing.empty()) return object.name() + ": " + missing;
   }
   const auto config = cluster.api().get(kMeshConfigs, namespace_of(manifests), "osm-mesh-config");
@@ -173,18 +166,45 @@ Result<std::string> missing_part(Cluster& cluster, const std::vector<Manifest>& 
   return std::string("MeshConfig osm-mesh-config: no controller has made it yet");
 }
 
+Result<Installation> find_installation(Cluster& cluster, const std::string& osm_namespace) {
+  const auto found = cluster.api().get(kConfigMaps, osm_namespace, kValuesConfigMap);
+  if (!found.ok() && found.error().code == ErrorCode::kNotFound)
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("`osm install` has installed no mesh in namespace {}; `helm upgrade` "
+                             "upgrades a mesh that Helm installed",
+                             osm_namespace)};
+  if (!found.ok()) return found.error();
+  const json::object& labels = map_at(map_at(*found, "metadata"), "labels");
+  Installation installation{text_at(labels, kInstanceLabel),
+                            text_at(labels, kVersionLabel),
+                            {fmt::format("ConfigMap {}/{}", osm_namespace, kValuesConfigMap),
+                             text_at(map_at(*found, "data"), kValuesKey)}};
+  if (installation.mesh_name.empty() || installation.values.text.empty())
+    return Error{
+        ErrorCode::kStorage,
+        fmt::format("{}: its label {} or its key {} is missing: run `osm install` with all "
+                    "values of the mesh",
+                    installation.values.name, kInstanceLabel, kValuesKey)};
+  return installation;
+}
+
 Status check_no_other_mesh(Cluster& cluster, const std::vector<Manifest>& manifests) {
-  const std::string ns = namespace_of(manifests);
+  const std::string ns = namespace_of(manifests), mesh = mesh_of(manifests);
+  const auto installed = find_installation(cluster, ns);
+  if (!installed.ok() && installed.error().code != ErrorCode::kNotFound) return installed.error();
+  if (installed.ok() && installed->mesh_name != mesh)
+    return Error{ErrorCode::kAlreadyExists,
+                 fmt::format("namespace {} has mesh {}: a mesh keeps its name; mesh {} needs "
+                             "another namespace",
+                             ns, installed->mesh_name, mesh)};
   for (const Manifest& manifest : manifests) {
     OSM_TRY(const Object object, object_of(manifest));
     if (!is_webhook(object.resource)) continue;
     const auto present = cluster.api().get(object.resource, {}, object.metadata.name);
     if (!present.ok() && present.error().code != ErrorCode::kNotFound) return present.error();
     if (!present.ok()) continue;
-    for (const json::value& hook : list_at(*present, "webhooks")) {
-      const std::string home =
-          text_at(map_at(map_at(hook, "clientConfig"), "service"), "namespace");
-      if (!home.empty() && home != ns)
+    for (const std::string& home : homes_of(*present)) {
+      if (home != ns)
         return Error{ErrorCode::kAlreadyExists,
                      fmt::format("a mesh of this name is installed in namespace {} ({}): use that "
                                  "namespace, or another osm.meshName",
@@ -194,18 +214,19 @@ Status check_no_other_mesh(Cluster& cluster, const std::vector<Manifest>& manife
   return {};
 }
 
-Result<std::vector<std::string>> prune(Cluster& cluster, const std::vector<Manifest>& manifests) {
+Result<std::vector<std::string>> prune(Cluster& cluster, const std::vector<Manifest>& manifests,
+                                       PrunedKinds kinds) {
   std::set<std::string> wanted;
-  std::string mesh;
+  const std::string mesh = mesh_of(manifests);
   for (const Manifest& manifest : manifests) {
     OSM_TRY(const Object object, object_of(manifest));
     wanted.insert(object.name());
-    if (is_webhook(object.resource))
-      mesh = text_at(map_at(map_at(object.content, "metadata"), "labels"), kInstanceLabel);
   }
   std::vector<std::string> removed;
   for (const Resource& resource : kInstalled) {
+    const bool scales = resource.kind == "HorizontalPodAutoscaler";
     if (resource == kNamespaces || resource == kCrds) continue;
+    if (scales != (kinds == PrunedKinds::kAutoscalers)) continue;
     OSM_TRY(const auto present,
             list_installed(cluster.api(), resource, mesh, namespace_of(manifests)));
     for (const json::object& each : present) {

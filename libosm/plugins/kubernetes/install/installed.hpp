@@ -3,6 +3,7 @@
 
 #include <array>
 #include <boost/json/object.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,14 +14,19 @@
 namespace osm::inline v1::kubernetes {
 
 inline constexpr const char* kInstaller = "osm-install";  // field manager; the daemons are "osm"
+// Differences from the chart's values, which `osm upgrade` keeps.
+inline constexpr const char* kValuesConfigMap = "osm-values";
+inline constexpr const char* kValuesKey = "values.json";
 
 inline constexpr Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
+inline constexpr Resource kDaemonSets{"apps", "v1", "daemonsets", "DaemonSet"};
 // The kinds of the chart, in the order in which they are deleted: webhooks first, so that nothing
 // is refused meanwhile.
 inline constexpr std::array kInstalled{
     kMutatingWebhooks,
     kValidatingWebhooks,
     Resource{"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"},
+    kDaemonSets,
     kDeployments,
     Resource{"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"},
     Resource{"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"},
@@ -34,6 +40,19 @@ inline constexpr std::array kInstalled{
     kCrds,
     kNamespaces,
 };
+
+bool is_webhook(const Resource& resource);
+
+// The namespaces of the Services that a webhook configuration calls, and of the accounts of a
+// binding.
+std::set<std::string> homes_of(const boost::json::object& object);
+
+// Annotation of a namespace that an installation made, and so an uninstallation deletes.
+inline constexpr const char* kMadeNamespace = "openservicemesh.io/made-by-osm-install";
+
+// The part that an object of the chart, as it is in the cluster, still lacks: "1 of 2 pods are
+// available". Empty: none.
+std::string missing_of(const Resource& resource, const boost::json::object& present);
 
 // "Deployment osm-system/osm-controller"
 std::string display_name(const Resource& resource, const Metadata& metadata);

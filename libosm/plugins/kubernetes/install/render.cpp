@@ -10,6 +10,7 @@
 #include "base/json.hpp"
 #include "kubernetes/client/yaml.hpp"
 #include "kubernetes/install/chart.hpp"
+#include "kubernetes/install/installed.hpp"
 #include "kubernetes/install/template.hpp"
 #include "kubernetes/install/values.hpp"
 #include "kubernetes/upkeep/crds.hpp"
@@ -28,8 +29,8 @@ std::string_view file_named(std::string_view name) {
   return found->text;
 }
 
-// The defaults with what the operator changes, checked.
-Result<json::object> values_of(const ChartOptions& options) {
+// The operator's differences from the defaults.
+Result<json::object> changes_of(const ChartOptions& options) {
   json::object changes;
   for (const ValuesFile& file : options.values_files) {
     auto read = read_yaml(file.text);
@@ -45,6 +46,11 @@ Result<json::object> values_of(const ChartOptions& options) {
   // All settings at once, so that two of them may be of one list.
   for (const std::string& setting : options.settings)
     if (Status set = set_values(changes, setting); !set.ok()) return set.error();
+  return changes;
+}
+
+// The defaults with the changes, checked.
+Result<json::object> values_with(const json::object& changes) {
   auto values = read_yaml(file_named("values.yaml"));
   OSM_CHECK(values.ok() && values->is_object());
   merge_values(values->as_object(), changes);
@@ -65,6 +71,27 @@ std::string namespace_yaml(const std::string& name) {
       "    app.kubernetes.io/name: openservicemesh.io\n"
       "    openservicemesh.io/ignore: \"true\"\n",
       name);
+}
+
+// For the next `osm upgrade`.
+std::string values_yaml(const std::string& ns, const json::object& changes,
+                        const json::object& values) {
+  return fmt::format(
+      "# What the operator changed of the chart's values. `osm upgrade` keeps it.\n"
+      "apiVersion: v1\n"
+      "kind: ConfigMap\n"
+      "metadata:\n"
+      "  name: {}\n"
+      "  namespace: {}\n"
+      "  labels:\n"
+      "    app.kubernetes.io/name: openservicemesh.io\n"
+      "    app.kubernetes.io/instance: {}\n"
+      "    app.kubernetes.io/version: \"{}\"\n"
+      "data:\n"
+      "  {}: |\n"
+      "    {}\n",
+      kValuesConfigMap, ns, text_at(map_at(values, "osm"), "meshName"), product_version(),
+      kValuesKey, json::serialize(changes));
 }
 
 // Adds the objects of one template. Failure: kInvalidSyntax: the text is no YAML.
@@ -102,7 +129,9 @@ Result<std::vector<Manifest>> render_chart(const ChartOptions& options) {
   if (!is_dns_label(options.osm_namespace))
     return Error{ErrorCode::kInvalidArgument,
                  "'" + options.osm_namespace + "' is no name of a namespace"};
-  OSM_TRY(json::object values, values_of(options));
+  OSM_TRY(const json::object changes, changes_of(options));
+  OSM_TRY(json::object values, values_with(changes));
+  const std::string kept = values_yaml(options.osm_namespace, changes, values);
   const json::object root{{"Values", std::move(values)},
                           {"Release", {{"Namespace", options.osm_namespace}}},
                           {"Chart", {{"AppVersion", product_version()}}}};
@@ -110,6 +139,7 @@ Result<std::vector<Manifest>> render_chart(const ChartOptions& options) {
   OSM_TRY(add_objects(manifests, "namespace", namespace_yaml(options.osm_namespace)));
   for (const std::string_view crd : crd_texts())
     OSM_TRY(add_objects(manifests, "crds", std::string(crd)));
+  OSM_TRY(add_objects(manifests, "values", kept));
   const std::size_t first = manifests.size();
   for (const ChartFile& file : chart_files()) {
     if (!file.name.starts_with("templates/")) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -37,11 +38,16 @@ class Uninstallation {
                    fmt::format("`osm install` has installed no mesh {} in namespace {}; `helm "
                                "uninstall` removes a mesh that Helm installed",
                                options_.mesh_name, options_.osm_namespace)};
+    OSM_TRY(check_home());
     OSM_TRY(const bool owned, owns_namespace());
     // It would restore what is deleted next.
     OSM_TRY(remove_reconciler());
     const auto programs = std::find(kInstalled.begin(), kInstalled.end(), kDeployments) + 1;
-    for (auto each = kInstalled.begin(); each != programs; ++each) OSM_TRY(remove_installed(*each));
+    for (auto each = kInstalled.begin(); each != programs; ++each) {
+      if (*each == kDaemonSets) OSM_TRY(clear_nodes());
+      OSM_TRY(remove_installed(*each));
+    }
+    OSM_TRY(wait_for_pods("app=osm-cni"));
     // A controller that still runs would make its objects again. After a time-out here, another run
     // finds the rest of the installation and goes on.
     OSM_TRY(wait_for_pods("app in (osm-controller,osm-injector)"));
@@ -62,9 +68,29 @@ class Uninstallation {
     return false;
   }
 
+  // Objects outside of namespaces tell by their mesh's name only that they are of this mesh. Those
+  // that go first and those that go last are looked at, so that an interrupted run can go on.
+  Status check_home() {
+    for (const Resource& resource : kInstalled) {
+      if (resource.namespaced || resource == kCrds || resource == kNamespaces) continue;
+      OSM_TRY(const auto objects, installed(resource));
+      for (const json::object& each : objects)
+        for (const std::string& home : homes_of(each))
+          if (home != options_.osm_namespace)
+            return Error{
+                ErrorCode::kNotFound,
+                fmt::format("mesh {} is installed in namespace {} ({}), and not in {}: "
+                            "name it by --osm-namespace",
+                            options_.mesh_name, home, display_name(resource, metadata_of(each)),
+                            options_.osm_namespace)};
+    }
+    return {};
+  }
+
   Result<bool> owns_namespace() {
     const auto found = api_.get(kNamespaces, {}, options_.osm_namespace);
-    if (found.ok()) return is_installed(*found);
+    if (found.ok())
+      return map_at(map_at(*found, "metadata"), "annotations").contains(kMadeNamespace);
     if (found.error().code == ErrorCode::kNotFound) return false;
     return found.error();
   }
@@ -90,6 +116,38 @@ class Uninstallation {
       OSM_TRY(remove(kDeployments, metadata));
     }
     return wait_for_pods(fmt::format("app={}", kReconciler));
+  }
+
+  // The pods of osm-cni take the plugin from their nodes before they go.
+  Status clear_nodes() {
+    OSM_TRY(const auto sets, installed(kDaemonSets));
+    for (const json::object& each : sets) {
+      const Metadata set = metadata_of(each);
+      const auto present = api_.get(kDaemonSets, set.ns, set.name);
+      if (!present.ok()) return present.error();
+      const json::object& pod = map_at(map_at(map_at(*present, "spec"), "template"), "spec");
+      json::array containers = list_at(pod, "containers");
+      for (json::value& container : containers) {
+        container.as_object()["command"] = {"/usr/bin/osm-cni", "remove", "--stay"};
+        container.as_object().erase("readinessProbe");
+      }
+      const json::object patch{
+          {"spec", {{"template", {{"spec", {{"containers", std::move(containers)}}}}}}}};
+      const auto done = api_.patch(kDaemonSets, set.ns, set.name,
+                                   {.body = json::serialize(patch), .field_manager = kInstaller});
+      if (!done.ok()) return done.error();
+      OSM_TRY(wait_until(
+          fmt::format(
+              "nodes still have the CNI plugin; to leave it there, where it does nothing to "
+              "pods without a sidecar: kubectl delete daemonset {} -n {}",
+              set.name, set.ns),
+          [&] {
+            const auto now = api_.get(kDaemonSets, set.ns, set.name);
+            return now.ok() ? missing_of(kDaemonSets, *now).empty()
+                            : now.error().code == ErrorCode::kNotFound;
+          }));
+    }
+    return {};
   }
 
   Status remove_installed(const Resource& resource) {

@@ -71,7 +71,7 @@ class SliceAddresses final : public endpoint::AddressTable {
 std::unique_ptr<Provider> make_provider(const ProviderOptions& options) {
   return std::make_unique<endpoint::StoreProvider<Provider, NamespaceTable>>(
       endpoint::StoreProviderOptions<NamespaceTable>{
-          .id = "kubernetes",
+          .id = options.cluster_name.empty() ? "kubernetes" : "kubernetes-" + options.cluster_name,
           .kinds = {kinds::kPod, kEndpointSlices.group_kind()},
           .store = options.store,
           .mesh_spec = options.mesh_spec,

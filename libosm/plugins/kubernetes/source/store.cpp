@@ -7,6 +7,7 @@
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
 #include "kubernetes/client/resources.hpp"
+#include "kubernetes/source/stored_statuses.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/notifier.hpp"
 
@@ -18,7 +19,7 @@ using std::chrono::milliseconds;
 constexpr auto kReportEvery = std::chrono::seconds(10);
 constexpr std::string_view kProxyUuidLabel = "osm-proxy-uuid";
 
-class KubernetesStore final : public ObjectStore {
+class KubernetesStore final : public ObjectStore, public StoredStatuses {
  public:
   explicit KubernetesStore(const StoreOptions& options)
       : options_(options), server_(options.cluster.server()), strand_(options.runtime.executor) {
@@ -27,7 +28,8 @@ class KubernetesStore final : public ObjectStore {
         follow(kNamespaces, "", "openservicemesh.io/monitored-by=" + options.mesh_name);
       } else {
         follow(resource_of(kind),
-               kind.scope == spec::Scope::kControlPlane ? options.osm_namespace : "");
+               kind.scope == spec::Scope::kControlPlane ? options.osm_namespace : "", {},
+               kind.status);
       }
     }
     if (options.workloads) {
@@ -61,23 +63,24 @@ class KubernetesStore final : public ObjectStore {
                        [](const auto& entry) { return entry.second->has_synced(); });
   }
 
-  bool catch_up(milliseconds timeout) override {
-    struct Countdown {
-      std::size_t left;
-      bool ok = true;
-      std::promise<bool> done;
-    };
-    const auto countdown = std::make_shared<Countdown>();
-    auto caught_up = countdown->done.get_future();
-    strand_.post([this, countdown] {
-      countdown->left = informers_.size();
-      for (const auto& [kind, informer] : informers_)
-        informer->refresh([countdown](bool ok) {
-          countdown->ok = countdown->ok && ok;
-          if (--countdown->left == 0) countdown->done.set_value(countdown->ok);
-        });
+  // One GET says which version the watch must tell of. Nothing is listed.
+  bool catch_up(const ObjectKey& key, milliseconds timeout) override {
+    const auto at = informers_.find({key.kind, key.group});
+    if (at == informers_.end()) return true;
+    Informer& informer = *at->second;
+    const auto wanted = informer.followed(key);
+    if (!wanted) return true;
+    const auto found = options_.cluster.api().get(informer.resource(), wanted->ns, wanted->name);
+    if (!found.ok() && found.error().code != ErrorCode::kNotFound) return false;
+    const auto seen = std::make_shared<std::promise<void>>();
+    auto caught_up = seen->get_future();
+    strand_.post([&informer, sought = informer.sighting_of(*wanted, found.ok() ? &*found : nullptr),
+                  waiting = std::weak_ptr(seen)] {
+      informer.when_seen(sought, waiting, [waiting] {
+        if (const auto caller = waiting.lock()) caller->set_value();
+      });
     });
-    return caught_up.wait_for(timeout) == std::future_status::ready && caught_up.get();
+    return caught_up.wait_for(timeout) == std::future_status::ready;
   }
 
   std::vector<Problem> list_problems() const override {
@@ -104,9 +107,21 @@ class KubernetesStore final : public ObjectStore {
     return notifier_.subscribe(std::move(on_change));
   }
 
+  StoredStatus status_of(const ObjectKey& key) const override {
+    const auto at = informers_.find({key.kind, key.group});
+    if (at == informers_.end()) return {};
+    VersionedObject known = at->second->objects().find(key.ns, key.name);
+    return {std::move(known.status), std::move(known.version)};
+  }
+
+  Subscription subscribe_statuses(
+      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override {
+    return status_notifier_.subscribe(std::move(on_change));
+  }
+
  private:
   void follow(const Resource& resource, const std::string& ns = {},
-              std::string_view label_selector = {}) {
+              std::string_view label_selector = {}, bool with_status = false) {
     InformerOptions options{.api = options_.cluster.api(),
                             .executor = strand_,
                             .runtime = options_.runtime,
@@ -115,6 +130,8 @@ class KubernetesStore final : public ObjectStore {
                             .ns = ns,
                             .label_selector = std::string(label_selector),
                             .on_change = [this](const auto& keys) { notifier_.notify(keys); }};
+    if (with_status)
+      options.on_status = [this](const auto& keys) { status_notifier_.notify(keys); };
     informers_[{resource.kind, resource.group}] = std::make_unique<Informer>(std::move(options));
   }
 
@@ -126,6 +143,7 @@ class KubernetesStore final : public ObjectStore {
   const StoreOptions options_;
   const std::string server_;
   Notifier<const std::vector<ObjectKey>&> notifier_;
+  Notifier<const std::vector<ObjectKey>&> status_notifier_;
   Strand strand_;
   // By kind and group.
   std::map<std::pair<std::string_view, std::string_view>, std::unique_ptr<Informer>> informers_;

@@ -60,7 +60,7 @@ class ConfigMapRecord final : public TextRecord {
     if (error.code == ErrorCode::kPermissionDenied) {
       out.message += "; let this daemon's ServiceAccount create configmaps in " + ns_ +
                      ", and get and patch the one named " + name_ +
-                     " (the Role osm-controller of deploy/kubernetes/controller-rbac.yaml does)";
+                     " (the Role osm-controller of charts/osm does)";
     } else {
       const bool away =
           error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kDeadlineExceeded;
@@ -83,6 +83,16 @@ std::unique_ptr<TextRecord> make_rotation_record(Cluster& cluster, std::string o
 std::unique_ptr<TextRecord> make_mesh_config_record(Cluster& cluster, std::string osm_namespace) {
   return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
                                            kLastConfigName);
+}
+
+std::unique_ptr<TextRecord> make_join_record(Cluster& cluster, std::string osm_namespace) {
+  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
+                                           "osm-join-tokens");
+}
+
+std::unique_ptr<TextRecord> make_drain_record(Cluster& cluster, std::string osm_namespace) {
+  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
+                                           "osm-drained-machines");
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -20,4 +20,7 @@ std::vector<boost::json::object> crds();
 // "1.2.3", of this library.
 std::string_view product_version();
 
+// True if the object's label app.kubernetes.io/version is that of a newer library.
+bool is_newer(const boost::json::object& object);
+
 }  // namespace osm::inline v1::kubernetes

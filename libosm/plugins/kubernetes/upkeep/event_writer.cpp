@@ -1,5 +1,6 @@
 #include "kubernetes/upkeep/event_writer.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cctype>
 #include <utility>
@@ -91,13 +92,18 @@ void EventWriter::tell(const std::vector<Problem>& problems) {
   behind_ = false;
   const std::set<Problem> present(problems.begin(), problems.end());
   std::erase_if(told_, [&](const Problem& problem) { return !present.contains(problem); });
-  for (const Problem& problem : present) {
+  // Begins where the budget ended, so that problems that come and go do not delay the others.
+  std::vector<Problem> in_turn(present.begin(), present.end());
+  if (const auto next = std::exchange(next_, std::nullopt))
+    std::ranges::rotate(in_turn, std::ranges::lower_bound(in_turn, *next));
+  for (const Problem& problem : in_turn) {
     if (problem.object.kind.empty() || severity_of(problem.code) == Severity::kNotice) continue;
     if (told_.contains(problem)) continue;
     const auto object = store_.get(problem.object);
     if (!object) continue;
     if (!budget_.take()) {
       behind_ = true;
+      next_ = problem;
       return;
     }
     if (write(problem, *object)) told_.insert(problem);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ class EventWriter {
   const ObjectStore& store_;
   const std::string replica_;
   RateLimit budget_;
-  std::set<Problem> told_;  // reported problems among the present ones
+  std::optional<Problem> next_;  // the first to be told next; none: any
+  std::set<Problem> told_;       // reported problems among the present ones
   bool behind_ = false;
 };
 

@@ -64,7 +64,7 @@ GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()>
                 .label_selector = mesh_selector(mesh_name_, kComponent),
                 .metadata_only = true,
                 .on_change = [this](const auto&) { wake(); }},
-               options.secrets_by_namespace) {
+               options) {
   config_ = gateway_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) {
     // An empty list: it has synced, or problems changed, which in_doubt() checks.
     if (keys.empty() || std::find(keys.begin(), keys.end(), mesh_config_) != keys.end()) wake();
@@ -192,9 +192,10 @@ Result<Metadata> GatewayKeeper::create(json::object secret) {
   if (created.error().code != ErrorCode::kPermissionDenied) return created.error();
   const auto [ns, name, uid, version] = metadata_of(secret);
   return Error{ErrorCode::kPermissionDenied,
-               ObjectKey(kSecrets.group_kind(), ns, name).str() +
-                   " cannot be made; allow it by `kubectl apply -n " + ns +
-                   " -f deploy/kubernetes/ingress-gateway-rbac.yaml`: " + created.error().message};
+               ObjectKey(kSecrets.group_kind(), ns, name).str() + " cannot be made; allow it by `" +
+                   grant_command("osm-ingress-gateway", "osm-injector-secrets", mesh_name_,
+                                 mesh_config_.ns, ns) +
+                   "`: " + created.error().message};
 }
 
 // Removes also Secrets of an earlier replica.

@@ -15,7 +15,9 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::chrono::seconds kLeaseDuration{15};
-constexpr std::chrono::seconds kRenewDeadline{10};  // less than the duration
+constexpr std::chrono::seconds kRenewDeadline{13};  // less than the duration
+constexpr std::chrono::seconds kLeasePeriod{7};     // leaves time for two retries
+// After a failure, and when the holder has not renewed it since the last look.
 constexpr std::chrono::seconds kLeaseRetry{2};
 
 json::object& spec_of(json::object& lease) {
@@ -56,10 +58,34 @@ bool Lease::held() const {
 void Lease::tick() {
   look();
   runtime_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
-  timer_ = strand_.post_after(jittered(kLeaseRetry, runtime_.rng), [this] { tick(); });
+  const auto next = settled_ ? kLeasePeriod : kLeaseRetry;
+  timer_ = strand_.post_after(jittered(next, runtime_.rng), [this] { tick(); });
+}
+
+// Renews what this replica wrote last: one request. False: somebody changed it, or the server is
+// away.
+bool Lease::renew() {
+  if (!ours_) return false;
+  json::object lease = *std::exchange(ours_, std::nullopt);
+  const SteadyTime asked = runtime_.clock.steady_now();
+  spec_of(lease)["renewTime"] = rfc3339(runtime_.clock.wall_now(), 6);
+  auto written = api_.update(kLeases, lease);
+  if (written.ok()) hold(*std::move(written), asked);
+  return written.ok();
+}
+
+void Lease::hold(json::object lease, SteadyTime asked) {
+  lease["metadata"].as_object().erase("managedFields");  // the server keeps them; half of the bytes
+  ours_ = std::move(lease);
+  const bool before = held();
+  // The answer is not older than the question.
+  held_until_ = (asked + kRenewDeadline).time_since_epoch().count();
+  if (!before) on_acquired_();
 }
 
 void Lease::look() {
+  settled_ = renew();
+  if (settled_) return;
   const SteadyTime asked = runtime_.clock.steady_now();
   const auto present = api_.get(kLeases, ns_, name_);
   const bool absent = !present.ok() && present.error().code == ErrorCode::kNotFound;
@@ -76,7 +102,10 @@ void Lease::look() {
   const bool ours = holder == identity_;
   if (!ours && !absent) {
     held_until_ = SteadyTime::min().time_since_epoch().count();
-    if (!holder.empty() && !expired(lease)) return;
+    if (!holder.empty() && !expired(lease)) {
+      settled_ = seen_since_ >= asked;
+      return;
+    }
   }
   const std::string now = rfc3339(runtime_.clock.wall_now(), 6);
   if (!ours) {
@@ -86,16 +115,14 @@ void Lease::look() {
   }
   spec["leaseDurationSeconds"] = kLeaseDuration.count();
   spec["renewTime"] = now;
-  const auto written = absent ? api_.create(kLeases, lease) : api_.update(kLeases, lease);
+  auto written = absent ? api_.create(kLeases, lease) : api_.update(kLeases, lease);
   // Another replica was faster, or renewed it; the next look shows it.
   if (!written.ok()) return;
   if (!ours)
     runtime_.log.info("this replica writes what one replica at a time does",
                       {{"lease", ns_ + '/' + name_}});
-  const bool before = held();
-  // The answer is not older than the question.
-  held_until_ = (asked + kRenewDeadline).time_since_epoch().count();
-  if (!before) on_acquired_();
+  settled_ = true;
+  hold(*std::move(written), asked);
 }
 
 // True if it has stood still for its holder's duration, by this replica's clock.

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/json/object.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/strand.hpp"
@@ -34,6 +35,8 @@ class Lease {
  private:
   void tick();
   void look();
+  bool renew();
+  void hold(boost::json::object lease, SteadyTime asked);
   bool expired(const boost::json::object& lease);
 
   Api& api_;
@@ -46,6 +49,9 @@ class Lease {
   std::string
       seen_version_;  // version of the Lease; the next has the time since which it stands still
   SteadyTime seen_since_{};
+  // As this replica wrote it last; nullopt: it is read before it is written.
+  std::optional<boost::json::object> ours_;
+  bool settled_ = false;  // at the last look this replica or another one had renewed it
   bool failing_ = false;
   Strand strand_;
   Subscription timer_;

@@ -1,12 +1,26 @@
 #include "kubernetes/upkeep/mesh_secrets.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace osm::inline v1::kubernetes {
 
-MeshSecrets::MeshSecrets(InformerOptions watch, bool by_namespace)
-    : watch_(std::move(watch)), by_namespace_(by_namespace), named_(!by_namespace) {
+std::string grant_command(const std::string& binding, const std::string& role,
+                          const std::string& mesh_name, const std::string& osm_namespace,
+                          const std::string& ns) {
+  return fmt::format(
+      "kubectl create rolebinding {} -n {} --clusterrole={}-{} --serviceaccount={}:osm-controller",
+      binding, ns, role, mesh_name, osm_namespace);
+}
+
+MeshSecrets::MeshSecrets(InformerOptions watch, const UpkeepOptions& options)
+    : watch_(std::move(watch)),
+      mesh_name_(options.mesh_name),
+      osm_namespace_(options.osm_namespace),
+      by_namespace_(options.secrets_by_namespace),
+      named_(!by_namespace_) {
   watch_.on_change = [this, tell = std::move(watch_.on_change)](const auto&) {
     note_problems();
     tell({});
@@ -88,9 +102,10 @@ void MeshSecrets::note_problems() {
     if (!problem) continue;
     problem->cause.resize(std::min(problem->cause.size(), problem->cause.find("; ")));
     if (by_namespace_)
-      problem->cause +=
-          ": allow it by `kubectl apply -n " + ns +
-          " -k deploy/kubernetes-mesh-namespace`, or take the namespace out of the mesh";
+      problem->cause += ": allow it by `" +
+                        grant_command("osm-controller-secrets-" + mesh_name_,
+                                      "osm-controller-secrets", mesh_name_, osm_namespace_, ns) +
+                        "`, or take the namespace out of the mesh";
     problems.push_back(*std::move(problem));
   }
   const std::lock_guard lock(mutex_);

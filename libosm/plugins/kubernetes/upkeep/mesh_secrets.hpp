@@ -15,14 +15,21 @@
 #include <vector>
 
 #include "kubernetes/client/informer.hpp"
+#include "osm/kubernetes/upkeep.hpp"
 
 namespace osm::inline v1::kubernetes {
 
+// The command that binds a ClusterRole of the chart, `role`-<mesh name>, to osm-controller in a
+// namespace, by a RoleBinding `binding`.
+std::string grant_command(const std::string& binding, const std::string& role,
+                          const std::string& mesh_name, const std::string& osm_namespace,
+                          const std::string& ns);
+
 class MeshSecrets {
  public:
-  // `watch.on_change` is called as an Informer's, without keys. `by_namespace`: nothing is watched
-  // before set_namespaces().
-  MeshSecrets(InformerOptions watch, bool by_namespace);
+  // `watch.on_change` is called as an Informer's, without keys. With
+  // `options.secrets_by_namespace` nothing is watched before set_namespaces().
+  MeshSecrets(InformerOptions watch, const UpkeepOptions& options);
 
   // On the executor, and in no callback of this: the namespaces to watch from now on. Without
   // effect if one watch is for all.
@@ -45,6 +52,7 @@ class MeshSecrets {
   void note_problems();
 
   InformerOptions watch_;
+  const std::string mesh_name_, osm_namespace_;
   const bool by_namespace_;
   bool started_ = false;
   bool named_;                // the namespaces are known, or do not matter

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
 #include "kubernetes/upkeep/labels.hpp"
+#include "kubernetes/upkeep/webhooks.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -23,22 +23,8 @@ constexpr std::chrono::seconds kFirstDelay{1};
 constexpr std::chrono::minutes kLongestDelay{5};
 constexpr std::chrono::minutes kQuiet{1};
 
-// The numbers of "1.2.3"; other text counts as 0.
-std::vector<int> version_of(std::string_view text) {
-  std::vector<int> parts;
-  while (!text.empty()) {
-    const auto dot = std::min(text.find('.'), text.size());
-    int part = 0;
-    std::from_chars(text.data(), text.data() + dot, part);
-    parts.push_back(part);
-    text.remove_prefix(std::min(dot + 1, text.size()));
-  }
-  return parts;
-}
-
-bool is_newer(const json::object& live) {
-  const std::string label = text_at(map_at(map_at(live, "metadata"), "labels"), kVersionLabel);
-  return version_of(label) > version_of(product_version());
+json::object& labels_of(json::object& object) {
+  return object["metadata"].as_object()["labels"].as_object();
 }
 
 bool lists_agree(const json::array& actual, const json::array& wanted) {
@@ -101,13 +87,17 @@ bool holds(const json::value& actual, const json::value& wanted) {
   return actual == wanted;
 }
 
-Reconciler::Reconciler(Api& api, const Runtime& runtime, std::string replica)
-    : api_(api), runtime_(runtime), replica_(std::move(replica)), strand_(runtime_.blocking) {}
+Reconciler::Reconciler(Api& api, const Runtime& runtime, std::string replica,
+                       std::string osm_namespace)
+    : api_(api),
+      runtime_(runtime),
+      replica_(std::move(replica)),
+      osm_namespace_(std::move(osm_namespace)),
+      strand_(runtime_.blocking) {}
 
 void Reconciler::want(const Resource& resource, json::object object, Repair repair) {
-  // Manifests have no version.
-  if (repair != Repair::kReport)
-    object["metadata"].as_object()["labels"].as_object()[kVersionLabel] = product_version();
+  // Helm leaves CRDs of an earlier version, which may be the same but for the label.
+  if (repair == Repair::kReport) labels_of(object).erase(kVersionLabel);
   strand_.post([this, resource, object = std::move(object), repair]() mutable {
     const Key key{resource.plural, metadata_of(object).name};
     Wanted& wanted = wanted_[key];
@@ -161,16 +151,47 @@ void Reconciler::look(const Key& key) {
   look_later(key, jittered(wanted.backoff, runtime_.rng));
 }
 
+// The version that the server's cache must have for an answer; empty: only the newest one will do,
+// since the watch knows of no such object.
+std::string Reconciler::known_version(const Key& key) const {
+  const Informer& informer = *informers_.at(key.first);
+  if (const auto known = informer.objects().find("", key.second); known.object)
+    return known.version;
+  return informer.has_synced() ? "" : "0";  // the watch will tell of it
+}
+
+// The rest of a newer version's object is its own, but its CA is ours: after a rollback of the
+// programs no other one follows root rotations. Result: what to write; empty: nothing.
+json::object Reconciler::mended(const Wanted& wanted, const json::object& live) {
+  return wanted.repair == Repair::kReport ? json::object() : with_ca_of(wanted.object, live);
+}
+
+void Reconciler::accept(const Key& key, Wanted& wanted, const json::object& live) {
+  wanted.uid = metadata_of(live).uid;
+  wanted.seen = true;
+  clear(key, wanted);
+}
+
 Status Reconciler::settle(const Key& key, Wanted& wanted) {
+  const auto as_wanted = [&](const json::object& live) {
+    return is_newer(live) ? mended(wanted, live).empty() : holds(live, wanted.object);
+  };
+  if (const std::string known = known_version(key); !known.empty()) {
+    const auto cached = api_.get(wanted.resource, {}, key.second, known);
+    if (cached.ok() && as_wanted(*cached)) {
+      accept(key, wanted, *cached);
+      return {};
+    }
+  }
+  // Nothing is said or written because of an answer that may be old.
   const auto live = api_.get(wanted.resource, {}, key.second);
   const bool absent = !live.ok() && live.error().code == ErrorCode::kNotFound;
   if (!live.ok() && !absent) return live.error();
-  if (!absent) wanted.uid = metadata_of(*live).uid;
-  if (!absent && (is_newer(*live) || holds(*live, wanted.object))) {
-    wanted.seen = true;
-    clear(key, wanted);
+  if (!absent && as_wanted(*live)) {
+    accept(key, wanted, *live);
     return {};
   }
+  if (!absent) wanted.uid = metadata_of(*live).uid;
   if (wanted.repair == Repair::kReport || (absent && wanted.repair != Repair::kCreate)) {
     wanted.seen = false;  // the one that comes needs our part, which is no repair
     return report(key, wanted, absent);
@@ -180,7 +201,11 @@ Status Reconciler::settle(const Key& key, Wanted& wanted) {
     look_later(key, wanted.spacing - since);
     return {};
   }
-  OSM_TRY(write(wanted));
+  if (!absent && is_newer(*live)) {
+    OSM_TRY(api_.update(wanted.resource, mended(wanted, *live)));
+  } else {
+    OSM_TRY(write(wanted, absent ? json::object() : *live));
+  }
   clear(key, wanted);
   if (std::exchange(wanted.seen, true)) note_repair(wanted, absent);
   return {};
@@ -207,7 +232,8 @@ Status Reconciler::report(const Key& key, Wanted& wanted, bool missing) {
                   .cause = missing ? "is not there: " + std::string(effect_of(wanted.resource))
                                    : "is not as version " + std::string(product_version()) +
                                          " of the mesh needs it"};
-  problem.cause += "; run kubectl apply -k deploy/kubernetes";
+  problem.cause += "; run `osm upgrade --osm-namespace " + osm_namespace_ +
+                   "`, or apply the chart again with the tool that installed the mesh";
   std::unique_lock lock(mutex_);
   const auto [at, fresh] = problems_.try_emplace(key, problem);
   const bool changed = fresh || !(at->second == problem);
@@ -254,9 +280,15 @@ std::vector<Problem> Reconciler::problems() const {
 }
 
 // Server-side apply removes only fields of this manager. Sections to which others added are
-// replaced.
-Status Reconciler::write(const Wanted& wanted) {
-  const json::value body = without_nulls(wanted.object);
+// replaced. The version is the installer's to say: a rollback could not take it back from us.
+Status Reconciler::write(const Wanted& wanted, const json::object& present) {
+  json::value body = without_nulls(wanted.object);
+  json::object& labels = labels_of(body.as_object());
+  if (!labels.contains(kVersionLabel)) {
+    const std::string version =
+        text_at(map_at(map_at(present, "metadata"), "labels"), kVersionLabel);
+    labels[kVersionLabel] = version.empty() ? std::string(product_version()) : version;
+  }
   OSM_TRY(json::object live, api_.patch(wanted.resource, {}, metadata_of(wanted.object).name,
                                         {.type = PatchType::kApply,
                                          .body = json::serialize(body),

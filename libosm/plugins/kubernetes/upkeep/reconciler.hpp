@@ -3,9 +3,11 @@
 //
 // A wanted object is a part of the real one. Members that others add stay, with two exceptions: a
 // wanted empty map or list must stay empty, and a wanted null must be absent. Lists must equal the
-// wanted ones. Objects of a newer version of the mesh are left unchanged. Repairs of an object that
-// another writer changes repeatedly get growing delays, so that the two do not overload the API
-// server.
+// wanted ones. Repairs of an object that another writer changes repeatedly get growing delays, so
+// that the two do not overload the API server.
+//
+// The label app.kubernetes.io/version has the version of the mesh that was installed last. In
+// objects of a newer version only the CAs of webhooks are kept current.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -29,8 +31,8 @@ bool holds(const boost::json::value& actual, const boost::json::value& wanted);
 
 class Reconciler {
  public:
-  // `replica` is named in Events.
-  Reconciler(Api& api, const Runtime& runtime, std::string replica);
+  // `replica` is named in Events, `osm_namespace` in the remedy of problems.
+  Reconciler(Api& api, const Runtime& runtime, std::string replica, std::string osm_namespace);
   // Blocking: until a call of the API that is under way has returned.
   ~Reconciler() { strand_.stop(); }
 
@@ -58,9 +60,13 @@ class Reconciler {
 
   void follow(const Resource& resource);
   void look(const Key& key);
-  // Ok: the object is as wanted, or belongs to a newer version, or a later look is scheduled.
+  std::string known_version(const Key& key) const;
+  static boost::json::object mended(const Wanted& wanted, const boost::json::object& live);
+  void accept(const Key& key, Wanted& wanted, const boost::json::object& live);
+  // Ok: the object is as wanted, or a later look is scheduled.
   Status settle(const Key& key, Wanted& wanted);
-  Status write(const Wanted& wanted);
+  // `present`: the object as it is; empty: it is missing.
+  Status write(const Wanted& wanted, const boost::json::object& present);
   // Adds the problem, and writes the Event. Failure: the Event's; a later look tries again.
   Status report(const Key& key, Wanted& wanted, bool missing);
   void clear(const Key& key, Wanted& wanted);
@@ -70,7 +76,7 @@ class Reconciler {
 
   Api& api_;
   const Runtime runtime_;
-  const std::string replica_;
+  const std::string replica_, osm_namespace_;
   mutable std::mutex mutex_;
   std::map<Key, Problem> problems_;  // guarded by mutex_
   std::map<Key, Wanted> wanted_;

@@ -26,6 +26,7 @@ constexpr const char* kComponent = "replica";
 constexpr std::string_view kTopicPrefix = "replica.openservicemesh.io/";
 constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
 constexpr std::string_view kNamePrefix = "osm-replica-";
+constexpr std::string_view kTextsPrefix = "osm-texts-";
 constexpr std::size_t kMaxName = 253;
 constexpr std::chrono::seconds kBoardSpacing{1};  // between two writes
 constexpr std::chrono::seconds kDuration{15};     // a Lease that stands still so long has expired
@@ -37,16 +38,16 @@ bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <=
 
 // The object name for a replica: characters that an object name cannot have are dropped, and a
 // digest keeps two names distinct.
-std::string lease_name(const std::string& replica) {
+std::string lease_name(std::string_view prefix, const std::string& replica) {
   std::string clean = replica;
   for (char& c : clean)
     if (!is_lower_alnum(c)) c = '-';
-  const std::size_t room = kMaxName - kNamePrefix.size();
+  const std::size_t room = kMaxName - prefix.size();
   if (clean != replica || clean.size() > room || clean.ends_with('-')) {
     const std::string digest = digest_of(replica).hex().substr(0, 16);
     clean = clean.substr(0, room - digest.size() - 1) + '-' + digest;
   }
-  return std::string(kNamePrefix) + clean;
+  return std::string(prefix) + clean;
 }
 
 bool includes(const std::set<std::string>& takes_part, const std::string& topic) {
@@ -59,7 +60,8 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
     : api_(options.cluster.api()),
       runtime_(options.runtime),
       options_(options),
-      name_(lease_name(options_.replica)),
+      name_(lease_name(kNamePrefix, options_.replica)),
+      texts_name_(lease_name(kTextsPrefix, options_.replica)),
       begun_(runtime_.clock.steady_now()),
       strand_(runtime_.blocking),
       informer_({.api = api_,
@@ -77,8 +79,10 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
 
 LeaseBoard::~LeaseBoard() {
   stop();
-  // If this fails, the Lease expires by itself.
-  if (written_at_) static_cast<void>(api_.remove(kLeases, options_.osm_namespace, name_));
+  // If this fails, the Leases expire by themselves.
+  if (!written_at_) return;
+  for (const std::string& name : {name_, texts_name_})
+    static_cast<void>(api_.remove(kLeases, options_.osm_namespace, name));
 }
 
 Status LeaseBoard::publish(const std::string& topic, std::string text) {
@@ -116,9 +120,11 @@ Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& t
   };
   std::map<std::string, std::string> all;
   if (includes(options_.topics, topic)) all.emplace(options_.replica, said(ours_));
-  for (const auto& [name, lease] : leases_)
-    if (name != name_ && includes(lease.takes_part, topic) && lives(name, lease, now))
-      all.emplace(lease.replica, said(lease.topics));
+  for (const auto& [name, lease] : leases_) {
+    if (name == name_ || !includes(lease.takes_part, topic) || !lives(name, lease, now)) continue;
+    const Texts* texts = find_in(texts_, lease_name(kTextsPrefix, lease.replica));
+    all.emplace(lease.replica, texts ? said(texts->topics) : std::string());
+  }
   return all;
 }
 
@@ -160,66 +166,120 @@ void LeaseBoard::write_soon() {
   });
 }
 
-// Creates the Lease, or replaces it, whatever others changed.
 void LeaseBoard::write() {
   const SteadyTime asked = runtime_.clock.steady_now();
   tried_at_ = asked;
-  last_write_ = {rfc3339(runtime_.clock.wall_now(), 6), asked};
+  if (Status told = write_texts(); !told.ok()) return note(told);
+  {
+    std::lock_guard lock(mutex_);
+    if (written_at_ && asked - *written_at_ < kRenew) return note({});
+  }
+  note(renew(asked));
+}
+
+Status LeaseBoard::write_texts() {
   json::object annotations;
   {
     std::lock_guard lock(mutex_);
+    if (!std::exchange(unwritten_, false)) return {};
     for (const auto& [topic, text] : ours_) annotations[std::string(kTopicPrefix) + topic] = text;
-    if (!options_.topics.empty())
-      annotations[kTopicsAnnotation] = fmt::format("{}", fmt::join(options_.topics, ","));
-    unwritten_ = false;
   }
-  json::object lease = new_object(kLeases, options_.osm_namespace, name_,
+  const Status written =
+      apply(texts_name_, std::move(annotations), {{"holderIdentity", options_.replica}});
+  std::lock_guard lock(mutex_);
+  unwritten_ |= !written.ok();
+  return written;
+}
+
+Status LeaseBoard::renew(SteadyTime asked) {
+  last_write_ = {rfc3339(runtime_.clock.wall_now(), 6), asked};
+  json::object annotations;
+  if (!options_.topics.empty())
+    annotations[kTopicsAnnotation] = fmt::format("{}", fmt::join(options_.topics, ","));
+  OSM_TRY(apply(name_, std::move(annotations),
+                {{"holderIdentity", options_.replica},
+                 {"leaseDurationSeconds", kDuration.count()},
+                 {"renewTime", last_write_.first}}));
+  std::lock_guard lock(mutex_);
+  written_at_ = asked;
+  return {};
+}
+
+// Creates a Lease, or replaces it, whatever others changed.
+Status LeaseBoard::apply(const std::string& name, json::object annotations, json::object spec) {
+  json::object lease = new_object(kLeases, options_.osm_namespace, name,
                                   component_labels(options_.mesh_name, kComponent));
   lease["metadata"].as_object()["annotations"] = std::move(annotations);
-  lease["spec"] = {{"holderIdentity", options_.replica},
-                   {"leaseDurationSeconds", kDuration.count()},
-                   {"renewTime", last_write_.first}};
-  const auto written = api_.patch(kLeases, options_.osm_namespace, name_,
-                                  {.type = PatchType::kApply,
-                                   .body = json::serialize(lease),
-                                   .field_manager = kBoardManager,
-                                   .force = true});
+  lease["spec"] = std::move(spec);
   runtime_.metrics.add("osm_replica_board_writes_total", {}, 1);
-  const bool failed = !written.ok();
-  if (failed && !std::exchange(failing_, true))
-    runtime_.log.warning(
-        "this replica cannot tell the others that it lives",
-        {{"lease", options_.osm_namespace + '/' + name_}, {"detail", written.error().text()}});
-  std::lock_guard lock(mutex_);
-  unwritten_ |= failed;
-  if (failed) return;
-  failing_ = false;
-  written_at_ = asked;
+  OSM_TRY(api_.patch(kLeases, options_.osm_namespace, name,
+                     {.type = PatchType::kApply,
+                      .body = json::serialize(lease),
+                      .field_manager = kBoardManager,
+                      .force = true}));
+  return {};
+}
+
+void LeaseBoard::note(const Status& written) {
+  if (std::exchange(failing_, !written.ok()) || written.ok()) return;
+  runtime_.log.warning(
+      "this replica cannot tell the others that it lives",
+      {{"lease", options_.osm_namespace + '/' + name_}, {"detail", written.error().text()}});
 }
 
 void LeaseBoard::on_leases(const std::vector<ObjectKey>& keys) {
   const SteadyTime now = runtime_.clock.steady_now();
   bool changed = false;
+  bool spoilt = false;
   {
     std::lock_guard lock(mutex_);
-    for (const ObjectKey& key : keys) {
-      const auto object = informer_.objects().get(key.ns, key.name);
-      if (!object) {
-        changed |= leases_.erase(key.name) > 0;
-        continue;
-      }
-      Seen seen = seen_of(*object, now);
-      if (key.name == name_ && seen.renewed == last_write_.first) {
-        changed |= !heard_at_;
-        heard_at_ = last_write_.second;
-      }
-      const Seen* before = find_in(leases_, key.name);
-      changed |= !before || !before->alive || before->topics != seen.topics ||
-                 before->takes_part != seen.takes_part;
-      leases_.insert_or_assign(key.name, std::move(seen));
-    }
+    for (const ObjectKey& key : keys)
+      changed |= key.name.starts_with(kTextsPrefix) ? take_texts(key, now) : take_renewed(key, now);
+    // Somebody changed or deleted our texts, or restored the cluster from a backup.
+    const Texts* told = find_in(texts_, texts_name_);
+    spoilt = !unwritten_ && (!told || told->topics != ours_);
+    unwritten_ |= spoilt;
   }
+  if (spoilt) write_soon();
   if (changed) changed_.notify();
+}
+
+// Result: true if another text or replica is read now. The caller holds the mutex.
+bool LeaseBoard::take_renewed(const ObjectKey& key, SteadyTime now) {
+  const auto object = informer_.objects().get(key.ns, key.name);
+  if (!object) return leases_.erase(key.name) > 0;
+  Seen seen = seen_of(*object, now);
+  bool changed = false;
+  if (key.name == name_ && seen.renewed == last_write_.first) {
+    changed = !heard_at_;
+    heard_at_ = last_write_.second;
+  }
+  const Seen* before = find_in(leases_, key.name);
+  changed |= !before || !before->alive || before->takes_part != seen.takes_part;
+  leases_.insert_or_assign(key.name, std::move(seen));
+  return changed;
+}
+
+// As take_renewed().
+bool LeaseBoard::take_texts(const ObjectKey& key, SteadyTime now) {
+  const auto object = informer_.objects().get(key.ns, key.name);
+  Texts next{.topics = {},
+             .since = now,
+             .uid = object ? text_at(map_at(*object->document, "metadata"), "uid") : ""};
+  if (object)
+    for (const auto& [name, text] : object->annotations)
+      if (name.starts_with(kTopicPrefix))
+        next.topics.emplace(name.substr(kTopicPrefix.size()), text);
+  const Texts* before = find_in(texts_, key.name);
+  const bool differs = before ? before->topics != next.topics : !next.topics.empty();
+  if (object) {
+    texts_.insert_or_assign(key.name, std::move(next));
+  } else {
+    texts_.erase(key.name);
+  }
+  return differs && std::ranges::any_of(leases_, [&](const auto& lease) {
+           return lease.second.alive && lease_name(kTextsPrefix, lease.second.replica) == key.name;
+         });
 }
 
 // Time has passed: some replicas may be gone.
@@ -228,6 +288,7 @@ void LeaseBoard::judge() {
   bool changed = false;
   std::size_t living = 0;
   std::vector<std::pair<std::string, std::string>> dead;  // for long: names and UIDs
+  std::set<std::string> speaking;                         // names of Leases with texts
   {
     std::lock_guard lock(mutex_);
     for (auto& [name, lease] : leases_) {
@@ -235,7 +296,11 @@ void LeaseBoard::judge() {
       changed |= std::exchange(lease.alive, alive) != alive;
       living += alive && lease.takes_part.empty();
       if (!alive && now - lease.since >= kCollect) dead.emplace_back(name, lease.uid);
+      speaking.insert(lease_name(kTextsPrefix, lease.replica));
     }
+    for (const auto& [name, texts] : texts_)
+      if (name != texts_name_ && !speaking.contains(name) && now - texts.since >= kCollect)
+        dead.emplace_back(name, texts.uid);
   }
   runtime_.metrics.set("osm_replicas", {}, static_cast<double>(living));
   for (const auto& [name, uid] : dead) collect(name, uid);
@@ -249,15 +314,12 @@ LeaseBoard::Seen LeaseBoard::seen_of(const Object& object, SteadyTime now) {
             .renewed = text_at(spec, "renewTime"),
             .since = now,
             .duration = std::chrono::seconds(number_at(spec, "leaseDurationSeconds")),
-            .topics = {},
             .takes_part = {},
             .uid = text_at(map_at(lease, "metadata"), "uid")};
-  for (const auto& [key, value] : object.annotations) {
+  for (const auto& [key, value] : object.annotations)
     if (key == kTopicsAnnotation)
       for (const auto topic : std::views::split(value, ','))
         seen.takes_part.emplace(topic.begin(), topic.end());
-    if (key.starts_with(kTopicPrefix)) seen.topics.emplace(key.substr(kTopicPrefix.size()), value);
-  }
   return seen;
 }
 

@@ -1,10 +1,16 @@
-// The replica board in a cluster: each replica keeps its own Lease in the mesh's namespace, with
-// one annotation per topic, and lists the others' Leases.
+// The replica board in a cluster: each replica keeps two Leases in the mesh's namespace and lists
+// the others'. One is renewed every few seconds and shows that the replica lives. The other has one
+// annotation per topic and is written when a text changes. Every write of a Lease is sent to every
+// replica, so a renewal carries no text.
+//
+// The texts are written before the next renewal, and one watch tells of both: whoever sees a
+// renewal has seen the texts before it. A replica that cannot write its texts does not renew.
 //
 // A replica is judged as in lease.hpp, by this replica's own monotonic clock: it is gone when its
 // Lease stands still for its duration. Any replica deletes Leases that have stood still for long.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -40,23 +46,34 @@ class LeaseBoard final : public ReplicaBoard {
 
  private:
   using Topics = std::map<std::string, std::string>;
-  // A Lease.
+  // A Lease that is renewed.
   struct Seen {
     std::string replica;
     std::string renewed;  // renewTime
     SteadyTime since;     // of the last change that came here
     std::chrono::seconds duration;
-    Topics topics;
     std::set<std::string> takes_part{};  // empty: in all
     std::string uid;
     bool alive = true;  // at the last judgement
   };
   using Leases = std::map<std::string, Seen>;
+  // A Lease with texts.
+  struct Texts {
+    Topics topics;
+    SteadyTime since;  // of the last change that came here
+    std::string uid;
+  };
 
   void tick();
   void write_soon();
   void write();
+  Status write_texts();
+  Status renew(SteadyTime asked);
+  Status apply(const std::string& name, boost::json::object annotations, boost::json::object spec);
+  void note(const Status& written);
   void on_leases(const std::vector<ObjectKey>& keys);
+  bool take_renewed(const ObjectKey& key, SteadyTime now);
+  bool take_texts(const ObjectKey& key, SteadyTime now);
   void judge();
   static Seen seen_of(const Object& object, SteadyTime now);
   bool lives(const std::string& name, const Seen& seen, SteadyTime now) const;
@@ -65,14 +82,16 @@ class LeaseBoard final : public ReplicaBoard {
   Api& api_;
   const Runtime runtime_;
   const ReplicaBoardOptions options_;
-  const std::string name_;  // name of our Lease
+  const std::string name_;        // name of our Lease that is renewed
+  const std::string texts_name_;  // name of our Lease with texts
   const SteadyTime begun_;
 
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next six
   Topics ours_;
-  bool unwritten_ = true;
-  Leases leases_;                         // by name
-  std::optional<SteadyTime> heard_at_;    // the last write that the watch told of began then
+  bool unwritten_ = true;               // `ours_`; at first an earlier process' texts are replaced
+  Leases leases_;                       // by name
+  std::map<std::string, Texts> texts_;  // by name of the Lease
+  std::optional<SteadyTime> heard_at_;  // the last write that the watch told of began then
   std::optional<SteadyTime> written_at_;  // the last write that succeeded began then
 
   // On the strand.

@@ -91,7 +91,7 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
                 .label_selector = mesh_selector(options.mesh_name),
                 .metadata_only = true,
                 .on_change = [this](const auto&) { on_secrets(); }},
-               options.secrets_by_namespace) {
+               options) {
   if (options.secrets->certificates)
     renewer_.emplace(
         options, may_write_, secrets_, [this] { sweep(); }, strand_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/maps.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
@@ -121,6 +122,21 @@ void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
   });
 }
 
+// A status that this writer wrote itself is no news.
+void StatusWriter::on_statuses(const std::vector<ObjectKey>& keys) {
+  strand_.post([this, keys] {
+    bool news = false;
+    for (const ObjectKey& key : keys) {
+      const auto ours = written_.find(key);
+      if (ours == written_.end()) continue;
+      const bool same = ours->second.version == options_.stored->status_of(key).version;
+      ours->second.seen = ours->second.seen || same;
+      news = news || !same;
+    }
+    if (news && wrote_) wake();
+  });
+}
+
 void StatusWriter::on_replicas() {
   strand_.post([this] { wake(); });
 }
@@ -174,25 +190,41 @@ void StatusWriter::forget() {
   look_at_all_ = true;
 }
 
-// Reads the statuses of the previous writer, so that only differences are written.
+// Reads the statuses of the previous writer, so that only differences are written, and conditions
+// of objects that left the mesh are cleared.
 bool StatusWriter::take_over() {
   written_.clear();
   for (const spec::Kind& kind : options_.kinds) {
     if (!kind.status) continue;
+    if (options_.stored != nullptr) {
+      for (const auto& object : options_.store.list(kind.name)) {
+        const StoredStatus stored = options_.stored->status_of(object->key);
+        Written there = stored.status ? read_status(*stored.status) : Written();
+        if (!there.conditions.empty()) written_[object->key] = std::move(there);
+      }
+      continue;
+    }
     const bool own = kind.scope == spec::Scope::kControlPlane;
     const auto objects =
         list_all(api_, {.resource = resource_of(kind), .ns = own ? options_.osm_namespace : ""});
     if (!objects.ok() && objects.error().code == ErrorCode::kNotFound) continue;  // no CRD
     if (!objects.ok()) return false;
-    for (const json::object& object : *objects) read_status(kind, object);
+    for (const json::object& object : *objects) {
+      const Metadata metadata = metadata_of(object);
+      const json::value* const status = object.if_contains("status");
+      Written there = status != nullptr ? read_status(*status) : Written();
+      if (there.conditions.empty()) continue;
+      there.uid = metadata.uid;
+      written_[{kind.name, metadata.ns, metadata.name}] = std::move(there);
+    }
   }
   return true;
 }
 
-void StatusWriter::read_status(const spec::Kind& kind, const json::object& object) {
+StatusWriter::Written StatusWriter::read_status(const json::value& status) {
   Written there;
   for (const char* type : {"Accepted", "Programmed"}) {
-    for (const json::value& one : list_at(map_at(object, "status"), "conditions")) {
+    for (const json::value& one : list_at(status, "conditions")) {
       if (text_at(one, "type") != type) continue;
       there.generation = number_at(one, "observedGeneration");
       there.conditions.push_back(
@@ -200,11 +232,25 @@ void StatusWriter::read_status(const spec::Kind& kind, const json::object& objec
       there.since[type] = text_at(one, "lastTransitionTime");
     }
   }
-  if (there.conditions.empty()) return;
-  const json::object& metadata = map_at(object, "metadata");
-  there.uid = text_at(metadata, "uid");
-  written_[{kind.name, text_at(metadata, "namespace"), text_at(metadata, "name")}] =
-      std::move(there);
+  return there;
+}
+
+// The status that the object has now: as the store has it, unless this writer wrote since. A store
+// that goes back behind what it has told is a cluster's that was restored.
+StatusWriter::Written& StatusWriter::present(const ObjectKey& key, const Known& known) {
+  Written& there = written_[key];
+  // A new object can have the generation of the deleted one, but it has no status.
+  if (!there.uid.empty() && there.uid != known.uid) there = {};
+  if (options_.stored == nullptr) return there;
+  const StoredStatus stored = options_.stored->status_of(key);
+  if (stored.version.empty()) return there;
+  there.seen = there.seen || there.version == stored.version;
+  if (there.seen ? there.version == stored.version : not_older(there.version, stored.version))
+    return there;
+  there = stored.status ? read_status(*stored.status) : Written();
+  there.version = stored.version;
+  there.seen = true;
+  return there;
 }
 
 void StatusWriter::choose_due() {
@@ -306,33 +352,43 @@ void StatusWriter::write_statuses() {
   std::vector<const Shares*> others;
   for (const auto& [replica, heard] : heard_)
     if (!heard.text.empty()) others.push_back(&heard.shares);
-  for (const auto& [key, known] : known_) write_status(key, known, others);
+  // Begins where the last round ran out of writes, so that objects that change all the time do not
+  // delay the others.
+  const auto first = known_.lower_bound(std::exchange(next_, ObjectKey()));
+  const auto write_from = [&](auto at, auto end) {
+    while (at != end && next_ == ObjectKey()) {
+      if (!write_status(at->first, at->second, others)) next_ = at->first;
+      ++at;
+    }
+  };
+  write_from(first, known_.end());
+  write_from(known_.begin(), first);
   clear_others();
 }
 
-void StatusWriter::write_status(const ObjectKey& key, const Known& known,
+// Result: false if no more may be written in this round.
+bool StatusWriter::write_status(const ObjectKey& key, const Known& known,
                                 const std::vector<const Shares*>& others) {
   ShareSum sum = sum_of(known.id, known.share, others);
   sum.behind += silent_;
   if (silent_ > 0 && sum.share.phase == ObjectPhase::kApplied)
     sum.share.phase = ObjectPhase::kPending;
-  Written& there = written_[key];
-  // A new object can have the generation of the deleted one, but it has no status.
-  if (!there.uid.empty() && there.uid != known.uid) there = {};
+  Written& there = present(key, known);
   // Keep the old status until the new replica reports.
   const bool read_before = there.generation == known.share.generation && !there.conditions.empty();
-  if (silent_ > 0 && read_before) return;
+  if (silent_ > 0 && read_before) return true;
   Written wanted{
       known.uid,
       known.share.generation,
       {known.accepted, programmed(sum.share, more_of(sum, heard_.size() + 1, known.refusals))},
       there.since};
-  if (there.generation == wanted.generation && there.conditions == wanted.conditions) return;
-  if (!may_patch()) return;
+  if (there.generation == wanted.generation && there.conditions == wanted.conditions) return true;
+  if (!may_patch()) return false;
   for (const Condition& condition : wanted.conditions)
     if (status_in(there.conditions, condition.type) != condition.status)
       wanted.since[condition.type] = rfc3339(runtime_.clock.wall_now());
   if (patch(key, wanted).ok()) there = std::move(wanted);
+  return true;
 }
 
 // Clears the conditions of objects that left the mesh.
@@ -387,6 +443,7 @@ Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
                        {{"object", key.str()}, {"detail", patched.error().text()}});
     return patched.error();
   }
+  wanted.version = metadata_of(*patched).version;
   runtime_.metrics.add("osm_status_written_total", {{"kind", key.kind}}, 1);
   return {};
 }

@@ -17,6 +17,7 @@
 #include "base/rate_limit.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
+#include "kubernetes/source/stored_statuses.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
 #include "kubernetes/upkeep/status_share.hpp"
 #include "osm/object_store.hpp"
@@ -39,6 +40,9 @@ struct Condition {
 
 struct StatusWriterOptions {
   const ObjectStore& store;  // the objects without their status
+  // The same objects' statuses. Null: the writer lists them when its turn begins, and does not see
+  // later that others change them.
+  const StoredStatuses* stored = nullptr;
   // Progress of an object, as ControlPlane::object_status().
   std::function<Result<ObjectStatus>(const ObjectKey&)> status_of;
   // As ControlPlane::list_problems().
@@ -59,6 +63,8 @@ class StatusWriter {
 
   // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
+  // Called when statuses of these objects changed at the API server. Thread: any. Blocking: no.
+  void on_statuses(const std::vector<ObjectKey>& keys);
   // Called when problems or proxies may have changed. Thread: any. Blocking: no.
   void on_mesh();
   // Called when other replicas published, appeared or disappeared. Thread: any. Blocking: no.
@@ -81,6 +87,8 @@ class StatusWriter {
     std::int64_t generation = 0;
     std::vector<Condition> conditions{};
     std::map<std::string, std::string> since{};  // by type: the last transition
+    std::string version{};                       // the object's resourceVersion then
+    bool seen = false;                           // the store has told of that version
   };
   // Last text of another replica, and its content.
   struct Heard {
@@ -93,14 +101,15 @@ class StatusWriter {
   void forget();
   bool take_over();
   bool has_status(const ObjectKey& key) const;
-  void read_status(const spec::Kind& kind, const boost::json::object& object);
+  static Written read_status(const boost::json::value& status);
+  Written& present(const ObjectKey& key, const Known& known);
   void choose_due();
   void collect(const std::vector<Problem>& problems);
   bool survey(const ObjectKey& key);
   bool listen();
   void tell();
   void write_statuses();
-  void write_status(const ObjectKey& key, const Known& known,
+  bool write_status(const ObjectKey& key, const Known& known,
                     const std::vector<const Shares*>& others);
   void clear_others();
   bool may_patch();
@@ -119,6 +128,7 @@ class StatusWriter {
   bool awake_ = false;       // a round is to come
   std::set<ObjectKey> due_;  // to be checked
   std::map<ObjectKey, Known> known_;
+  ObjectKey next_;  // the first that may be written in the next round; empty: any
   std::map<std::string, Heard> heard_;  // by replica
   std::size_t silent_ = 0;              // live replicas that have published nothing yet
   std::map<ObjectKey, Written> written_;

@@ -20,7 +20,7 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-constexpr std::chrono::minutes kLookAtPreset{1};
+constexpr std::chrono::minutes kLookAtPreset{5};
 constexpr std::chrono::seconds kPresetRetry{3};
 
 class ClusterUpkeep final : public Upkeep {
@@ -29,7 +29,7 @@ class ClusterUpkeep final : public Upkeep {
       : options_(options),
         api_(options.cluster.api()),
         runtime_(options.runtime),
-        reconciler_(api_, runtime_, options.replica),
+        reconciler_(api_, runtime_, options.replica, options.osm_namespace),
         preset_strand_(runtime_.blocking) {
     if (options_.kinds_repair)
       for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd), *options_.kinds_repair);
@@ -112,8 +112,11 @@ class ClusterUpkeep final : public Upkeep {
 
   void keep_status(const std::function<bool()>& may_write) {
     const StatusUpkeep& status = *options_.status;
+    // A host's own store has no statuses.
+    auto* const stored = dynamic_cast<StoredStatuses*>(&status.store);
     status_.emplace(api_, runtime_,
                     StatusWriterOptions{.store = status.store,
+                                        .stored = stored,
                                         .status_of = [this](const auto& key) { return ask(key); },
                                         .problems = [this] { return status_problems(); },
                                         .may_write = may_write,
@@ -126,6 +129,9 @@ class ClusterUpkeep final : public Upkeep {
     if (status.board != nullptr)
       subscriptions_.push_back(status.board->subscribe([this] { status_->on_replicas(); }));
     follow(status.store, [this](const auto& keys) { status_->on_objects(keys); });
+    if (stored != nullptr)
+      subscriptions_.push_back(
+          stored->subscribe_statuses([this](const auto& keys) { status_->on_statuses(keys); }));
   }
 
   void follow(ObjectStore& store, std::function<void(const std::vector<ObjectKey>&)> on_change) {

@@ -4,6 +4,7 @@
 #include <boost/json/value.hpp>
 
 #include "base/base64.hpp"
+#include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 
@@ -76,6 +77,12 @@ json::object configuration(const Resource& resource, const std::string& name,
           {"webhooks", std::move(webhooks)}};
 }
 
+// Namespace and name of the Service that a webhook calls.
+std::pair<std::string, std::string> service_of(const json::value& hook) {
+  const json::object& service = map_at(map_at(hook, "clientConfig"), "service");
+  return {text_at(service, "namespace"), text_at(service, "name")};
+}
+
 }  // namespace
 
 json::object mutating_webhook(const WebhookNames& names) {
@@ -85,7 +92,7 @@ json::object mutating_webhook(const WebhookNames& names) {
                                   monitored(names, moved), {rule(kPods, {"CREATE"})});
     inject["matchPolicy"] = "Exact";
     inject["sideEffects"] = "NoneOnDryRun";
-    inject["reinvocationPolicy"] = "Never";
+    inject["reinvocationPolicy"] = "IfNeeded";
     inject["timeoutSeconds"] = 20;
     webhooks.push_back(std::move(inject));
   };
@@ -128,6 +135,22 @@ json::object validating_webhook(const WebhookNames& names, const spec::Kinds& ki
   webhooks.back().as_object()["failurePolicy"] = "Ignore";
   return configuration(kValidatingWebhooks, "libosm-validator-" + names.mesh_name, names,
                        std::move(webhooks));
+}
+
+json::object with_ca_of(const json::object& wanted, const json::object& live) {
+  json::object mended = live;
+  if (list_at(live, "webhooks").empty()) return {};
+  bool changed = false;
+  for (json::value& hook : mended.at("webhooks").as_array()) {
+    for (const json::value& own : list_at(wanted, "webhooks")) {
+      const std::string ca = text_at(map_at(own, "clientConfig"), "caBundle");
+      if (ca.empty() || service_of(own) != service_of(hook)) continue;
+      if (text_at(map_at(hook, "clientConfig"), "caBundle") == ca) continue;
+      hook.as_object()["clientConfig"].as_object()["caBundle"] = ca;
+      changed = true;
+    }
+  }
+  return changed ? mended : json::object();
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -30,4 +30,8 @@ boost::json::object mutating_webhook(const WebhookNames& names);
 // own namespace only.
 boost::json::object validating_webhook(const WebhookNames& names, const spec::Kinds& kinds);
 
+// `live` with the caBundle of `wanted` in each webhook of the Services that `wanted` calls. Empty:
+// it has them, or is no webhook configuration.
+boost::json::object with_ca_of(const boost::json::object& wanted, const boost::json::object& live);
+
 }  // namespace osm::inline v1::kubernetes

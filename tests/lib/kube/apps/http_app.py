@@ -23,6 +23,7 @@ import urllib.request
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer's head and body leave together, or neither does
     tries = collections.Counter()
     lock = threading.Lock()
     never = threading.Event()

@@ -1,0 +1,57 @@
+// gRPC's own lines in the daemon's log.
+#pragma once
+
+#include <grpc/support/log.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/log_limit.hpp"
+#include "osm/clock.hpp"
+#include "osm/log.hpp"
+
+namespace osm::controller {
+
+// gRPC's own lines (failed handshakes, mostly) as lines of the daemon's log, not beside it. gRPC's
+// log function is one per process: so is this. Outlives everything that uses gRPC.
+class GrpcLog {
+ public:
+  GrpcLog(LogSink& log, const Clock& clock) : log_(log), clock_(clock) {
+    present = this;
+    gpr_set_log_function([](gpr_log_func_args* line) {
+      if (GrpcLog* const self = present) self->write(*line);
+    });
+  }
+  ~GrpcLog() {
+    gpr_set_log_function(nullptr);
+    present = nullptr;
+  }
+  GrpcLog(const GrpcLog&) = delete;
+
+ private:
+  // Most errors of gRPC are failed handshakes of foreign clients: they are warnings here, and
+  // bounded, since anybody can cause them.
+  void write(const gpr_log_func_args& line) {
+    if (line.severity != GPR_LOG_SEVERITY_ERROR)
+      return log_.debug("gRPC", {{"detail", line.message}});
+    std::unique_lock lock(mutex_);
+    // Each statement of gRPC has a limit of its own, so that frequent lines hide no rare ones.
+    const auto [limit, fresh] = limits_.try_emplace({line.file, line.line}, clock_);
+    const auto left_out = limit->second.admit();
+    lock.unlock();
+    if (left_out)
+      log_.warning("gRPC", {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
+  }
+
+  static inline std::atomic<GrpcLog*> present{nullptr};
+
+  LogSink& log_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::map<std::pair<std::string, int>, LogLimit> limits_;  // guarded by mutex_
+};
+
+}  // namespace osm::controller

@@ -1,0 +1,36 @@
+#include "join_server.hpp"
+
+#include "osm/net/join_api.hpp"
+
+namespace osm::controller {
+
+Result<std::unique_ptr<JoinServer>> JoinServer::start(const Options& options, OwnRuntime& runtime,
+                                                      certificate::Manager& manager,
+                                                      const TrustDomain& domain,
+                                                      net::AdminApiOptions& api) {
+  auto join = std::make_unique<JoinServer>();
+  if (options.join_address.empty()) {
+    api.join_tokens = nullptr;
+    return join;
+  }
+  OSM_TRY(const net::Address listen, net::parse_address(options.join_address));
+  const certificate::Subject subject = net::join_subject(domain, options.osm_namespace);
+  OSM_TRY(join->certificate_, certificate::KeptCertificate::issue(manager, subject));
+  JoinServer& self = *join;
+  OSM_TRY(join->server_,
+          net::HttpServer::start({.listen = listen,
+                                  .max_body_bytes = 64 * 1024,
+                                  .keep_alive = false,
+                                  .tls = [&self] { return self.certificate_->load(); }},
+                                 runtime.asio(), join->asking_.executor(), net::make_join_api(api),
+                                 runtime.log));
+  api.join_port = join->server_->address().port;
+  api.join_server_name = subject.dns_names.front();
+  return join;
+}
+
+Status JoinServer::stop(std::chrono::milliseconds deadline) {
+  return server_ ? server_->stop(deadline) : Status();
+}
+
+}  // namespace osm::controller

@@ -1,0 +1,127 @@
+#include "join_answers.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <map>
+
+#include "base/json.hpp"
+
+namespace osm::cli {
+namespace {
+
+namespace json = boost::json;
+
+// Worst first.
+constexpr std::string_view kPhases[] = {"Rejected", "Refused", "Pending", "Applied"};
+
+bool has(const json::array& list, const json::value& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+json::array united(json::array list, const json::array& more) {
+  for (const json::value& item : more)
+    if (!has(list, item)) list.push_back(item);
+  return list;
+}
+
+json::array in_both(const json::array& list, const json::array& other) {
+  json::array both;
+  for (const json::value& item : list)
+    if (has(other, item)) both.push_back(item);
+  return both;
+}
+
+std::string worst(const std::string& phase, const std::string& other) {
+  const auto rank = [](const std::string& text) {
+    return std::find(std::begin(kPhases), std::end(kPhases), text);
+  };
+  return rank(phase) < rank(other) ? phase : other;
+}
+
+// Members of the same name: lists are united, counts added, a yes of one is a yes, and a text of
+// one fills the empty text of another.
+void merge(json::object& into, const json::object& other) {
+  for (const auto& [name, value] : other) {
+    json::value* mine = into.if_contains(name);
+    if (mine == nullptr)
+      into[name] = value;
+    else if (mine->is_array() && value.is_array())
+      *mine = united(std::move(mine->get_array()), value.get_array());
+    else if (mine->is_bool() && value.is_bool())
+      *mine = mine->get_bool() || value.get_bool();
+    else if (mine->is_string() && mine->get_string().empty())
+      *mine = value;
+    else if (whole_number(*mine) && whole_number(value))
+      *mine = *whole_number(*mine) + *whole_number(value);
+  }
+}
+
+// Makes one of the objects of a list that have the same name.
+void merge_by(json::object& answer, std::string_view list, std::string_view name) {
+  std::map<std::string, json::object> by_name;
+  for (const json::value& item : list_at(answer, list)) {
+    const json::object* fields = item.if_object();
+    if (fields == nullptr) continue;
+    const auto [at, added] = by_name.emplace(text_at(*fields, name), *fields);
+    if (!added) merge(at->second, *fields);
+  }
+  json::array merged;
+  for (auto& [key, item] : by_name) merged.push_back(std::move(item));
+  answer[list] = std::move(merged);
+}
+
+json::object object_of(ReplicaAnswer& answer) {
+  json::object* fields = answer.answer.if_object();
+  return fields == nullptr ? json::object() : std::move(*fields);
+}
+
+void name_replica(json::object& answer, std::string_view list, const std::string& replica) {
+  json::value* items = answer.if_contains(list);
+  if (items == nullptr || !items->is_array()) return;
+  for (json::value& item : items->get_array())
+    if (json::object* fields = item.if_object()) (*fields)["replica"] = replica;
+}
+
+void merge_status(json::object& into, const json::object& other) {
+  // Generations are counted by each controller for itself.
+  const auto generation = std::max(number_at(into, "generation"), number_at(other, "generation"));
+  const auto phase = worst(text_at(into, "phase"), text_at(other, "phase"));
+  json::array absent = in_both(list_at(into, "not_connected"), list_at(other, "not_connected"));
+  merge(into, other);
+  into["generation"] = generation;
+  into["phase"] = phase;
+  into["not_connected"] = std::move(absent);
+}
+
+}  // namespace
+
+bool is_split(std::string_view path) {
+  constexpr std::string_view kSplit[] = {"/v1/proxies",        "/v1/providers",    "/v1/problems",
+                                         "/v1/status",         "/v1/certificates", "/v1/roots",
+                                         "/v1/roots/distrust", "/v1/vm/drained"};
+  return std::find(std::begin(kSplit), std::end(kSplit), path) != std::end(kSplit);
+}
+
+json::value join_answers(std::string_view path, std::vector<ReplicaAnswer> answers) {
+  json::object joined;
+  for (ReplicaAnswer& answer : answers) {
+    const bool first = &answer == &answers.front();
+    json::object fields = object_of(answer);
+    if (path == "/v1/proxies") name_replica(fields, "proxies", answer.replica);
+    if (path == "/v1/providers") name_replica(fields, "providers", answer.replica);
+    if (first)
+      joined = std::move(fields);
+    else if (path == "/v1/status")
+      merge_status(joined, fields);
+    else
+      merge(joined, fields);
+  }
+  // A certificate is claimed if its proxy is connected to any controller.
+  if (path == "/v1/proxies") merge_by(joined, "expected", "common_name");
+  // Only the controller that takes the steps of a rotation knows what a root waits for.
+  if (path == "/v1/roots") merge_by(joined, "roots", "name");
+  return joined;
+}
+
+}  // namespace osm::cli

@@ -1,0 +1,132 @@
+#include "machine_bootstrap.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/json/array.hpp>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/json.hpp"
+#include "command.hpp"
+#include "osm/ids.hpp"
+#include "osm/inject/vm_bootstrap.hpp"
+
+namespace osm::cli {
+namespace {
+
+namespace json = boost::json;
+
+Error malformed_answer() {
+  return {ErrorCode::kInternal, "the controller's answer is not of this version"};
+}
+
+Result<certificate::KeyParameters> decode_key(const json::value& subject) {
+  const std::string algorithm = text_at(subject, "key_algorithm");
+  if (algorithm == "ECDSA") return certificate::KeyParameters{KeyType::kEcdsaP256};
+  if (algorithm == "Ed25519") return certificate::KeyParameters{KeyType::kEd25519};
+  const std::int64_t bits = number_at(subject, "rsa_key_bits");
+  if (algorithm != "RSA" || bits == 0) return malformed_answer();
+  return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(bits)};
+}
+
+}  // namespace
+
+void add_proxy_options(CLI::App& app, ProxyOptions& options) {
+  app.add_option("--owner", options.write.owner,
+                 "User id that Envoy runs as (default: 1500 for root, else the current user)");
+  app.add_option("--xds", options.xds,
+                 "Variant of xDS: delta (only changed resources), or sotw (state of the world:\n"
+                 "all clusters or all listeners each time)")
+      ->check(CLI::IsMember({"delta", "sotw"}))
+      ->capture_default_str();
+  app.add_flag("--grpc", options.grpc,
+               "Also write grpc_bootstrap.json for applications whose gRPC library is in the mesh\n"
+               "without Envoy; `osm vm renew` then keeps their certificate in workload_*.pem");
+}
+
+void complete(ProxyOptions& options) {
+  WriteOptions& write = options.write;
+  write.directory = absolute(write.directory);
+  // Envoy's user: it owns the files, and interception leaves its traffic alone.
+  if (!write.owner) write.owner = ::geteuid() == 0 ? 1500 : ::geteuid();
+}
+
+Result<certificate::KeyAndRequest> make_key(const json::value& subject) {
+  OSM_TRY(const certificate::KeyParameters key, decode_key(subject));
+  return certificate::make_request(
+      {CommonName(text_at(subject, "common_name")), SpiffeId(text_at(subject, "spiffe_id")),
+       certificate::Usage::kProxy},
+      key);
+}
+
+namespace {
+
+Result<File> decode_file(const json::value& value) {
+  const json::value* content = member(value, "content");
+  const auto proxys = bool_at(value, "proxys");
+  const std::string name = text_at(value, "name");
+  const auto mode = static_cast<mode_t>(number_at(value, "mode") & 0777);
+  const bool plain_name =
+      !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
+  if (!plain_name || mode == 0 || !proxys || !content || !content->is_string())
+    return malformed_answer();
+  return File{name, mode, *proxys, content->get_string()};
+}
+
+}  // namespace
+
+std::string next_steps(const json::value& written) {
+  std::string names;
+  bool grpc = false;
+  for (const json::value& name : list_at(written, "files")) {
+    grpc = grpc || name == json::value("grpc_bootstrap.json");
+    names += (names.empty() ? "" : ", ") + std::string(name.as_string());
+  }
+  std::string text = fmt::format(
+      "Wrote {0}: {1}\nProxy {2}, certificate {3} until {4}.\n\n"
+      "On the machine, as root:\n"
+      "  cat {0}/hosts >> /etc/hosts      # the mesh's names\n"
+      "  {0}/intercept.sh                 # undo with --remove\n"
+      "and start Envoy with the command at the top of {0}/bootstrap.yaml.\n",
+      text_at(written, "directory"), names, text_at(written, "uuid"),
+      text_at(written, "common_name"), text_at(written, "not_after"));
+  if (grpc)
+    text += fmt::format(
+        "For gRPC in place of Envoy, without intercept.sh:\n"
+        "  osm vm renew --dir {0}           # first and by a timer: the workload's certificate\n"
+        "and start the application with GRPC_XDS_BOOTSTRAP={0}/grpc_bootstrap.json.\n",
+        text_at(written, "directory"));
+  return text;
+}
+
+Result<json::value> write_bootstrap(const json::value& answer, const certificate::PrivateKey& key,
+                                    const WriteOptions& options) {
+  const json::array& files = list_at(answer, "files");
+  if (files.empty()) return Error{ErrorCode::kInternal, "the controller's answer holds no files"};
+  std::error_code failed;
+  std::filesystem::create_directories(options.directory, failed);
+  if (failed) {
+    return Error{ErrorCode::kStorage,
+                 fmt::format("{}: {}. Choose another --out", options.directory, failed.message())};
+  }
+  OSM_TRY(const ProxyFilesLock lock,
+          ProxyFilesLock::take(options.directory, ProxyFilesLock::Other::kAwait));
+  const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};
+  OSM_TRY(write_file(key_file, options));
+  json::array names{json::value(key_file.name)};
+  for (const json::value& value : files) {
+    OSM_TRY(const File file, decode_file(value));
+    OSM_TRY(write_file(file, options));
+    names.emplace_back(file.name);
+  }
+  return json::value{{"directory", options.directory},
+                     {"files", std::move(names)},
+                     {"uuid", text_at(answer, "uuid")},
+                     {"common_name", text_at(answer, "common_name")},
+                     {"not_after", text_at(answer, "not_after")}};
+}
+
+}  // namespace osm::cli

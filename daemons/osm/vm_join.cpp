@@ -1,0 +1,207 @@
+// `osm vm token` on the controller's side, `osm vm join` on the machine: the machine makes its key,
+// and a token says who it may become and whom it asks.
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/base64.hpp"
+#include "base/json.hpp"
+#include "base/read_file.hpp"
+#include "command.hpp"
+#include "machine_bootstrap.hpp"
+#include "osm/ids.hpp"
+#include "osm/net/address.hpp"
+#include "osm/net/http_client.hpp"
+#include "osm/runtime/own_runtime.hpp"
+
+namespace osm::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxToken = 256 * 1024;  // bytes; roots of a CA may be many
+
+// A token as people carry it: one line.
+struct Token {
+  std::string id;
+  std::string secret;
+  std::string join;         // HOST:PORT that the machine asks
+  std::string server_name;  // in that server's certificate
+  std::string controller;   // HOST:PORT of the ADS server
+  std::string roots;        // PEM: they verify the server
+};
+
+std::string encode(const Token& token) {
+  return base64(json::serialize(json::object{{"version", 1},
+                                             {"id", token.id},
+                                             {"secret", token.secret},
+                                             {"join", token.join},
+                                             {"server_name", token.server_name},
+                                             {"controller", token.controller},
+                                             {"roots", token.roots}}));
+}
+
+Error no_token(const std::string& source) {
+  return {ErrorCode::kInvalidArgument,
+          source + " holds no token: it is one line, which `osm vm token` printed"};
+}
+
+Result<Token> decode(std::string text, const std::string& source) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
+    text.pop_back();
+  const auto bytes = from_base64(text);
+  if (!bytes) return no_token(source);
+  const auto fields = parse_json_object(*bytes, "the token");
+  if (!fields.ok() || number_at(*fields, "version") != 1) return no_token(source);
+  Token token{text_at(*fields, "id"),         text_at(*fields, "secret"),
+              text_at(*fields, "join"),       text_at(*fields, "server_name"),
+              text_at(*fields, "controller"), text_at(*fields, "roots")};
+  for (const std::string* part :
+       {&token.id, &token.secret, &token.join, &token.server_name, &token.controller, &token.roots})
+    if (part->empty()) return no_token(source);
+  return token;
+}
+
+Result<Token> read_token(const std::string& file) {
+  if (file != "-") {
+    OSM_TRY(std::string text, read_file(file, kMaxToken));
+    return decode(std::move(text), file);
+  }
+  std::string text;
+  for (std::string line; text.size() < kMaxToken && std::getline(std::cin, line);) text += line;
+  return decode(std::move(text), "standard input");
+}
+
+struct TokenOptions {
+  WorkloadName machine;
+  std::string controller;
+  std::string join;
+  std::chrono::milliseconds life = std::chrono::minutes(15);
+};
+
+Result<json::value> make_token(const AdminClient& client, const TokenOptions& options) {
+  OSM_TRY(net::Address controller, net::parse_address(options.controller));
+  OSM_TRY(
+      const json::value answer,
+      client.post("/v1/vm/tokens", {},
+                  json::object{
+                      {"name", options.machine.name},
+                      {"namespace", options.machine.ns},
+                      {"seconds", std::chrono::ceil<std::chrono::seconds>(options.life).count()}}));
+  controller.port = static_cast<std::uint16_t>(number_at(answer, "join_port"));
+  const Token token{text_at(answer, "id"),
+                    text_at(answer, "secret"),
+                    options.join.empty() ? controller.str() : options.join,
+                    text_at(answer, "server_name"),
+                    options.controller,
+                    text_at(answer, "roots")};
+  return json::value{{"token", encode(token)},
+                     {"machine", options.machine.str()},
+                     {"join", token.join},
+                     {"expires", text_at(answer, "expires")}};
+}
+
+// People pipe it to the machine: nothing else is on standard output.
+std::string show_token(const json::value& made) { return text_at(made, "token") + '\n'; }
+
+struct JoinOptions {
+  std::string token_file = "-";
+  ProxyOptions proxy;
+};
+
+// One question to the server that the token names.
+Result<json::value> ask(net::HttpClient& client, const Token& token, const char* path,
+                        const json::object& body) {
+  const auto response = client.call({.method = "POST",
+                                     .target = path,
+                                     .headers = {{"Content-Type", "application/json"}},
+                                     .body = json::serialize(body)});
+  if (!response.ok())
+    return Error{response.error().code,
+                 "the controller at " + token.join + ": " + response.error().message};
+  const auto parsed = parse_json_object(response->body, "the answer of " + token.join);
+  if (!parsed.ok()) return parsed.error();
+  if (response->status == 200) return json::value(*parsed);
+  const json::value* error = member(*parsed, "error");
+  const std::string message = error ? text_at(*error, "message") : "";
+  return Error{response->status == 403 ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
+               "the controller at " + token.join + " refused: " + message};
+}
+
+Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds timeout) {
+  OSM_TRY(const Token token, read_token(options.token_file));
+  OSM_TRY(net::Address address, net::parse_address(token.join));
+  OwnRuntime runtime({.least = LogLevel::kError});
+  const auto client =
+      net::HttpClient::create({.address = std::move(address),
+                               .tls = [&token]() -> Result<net::ClientTls> {
+                                 return net::ClientTls{.trusted_pem = token.roots,
+                                                       .server_name = token.server_name,
+                                                       .certificate_pem = {},
+                                                       .private_key = nullptr};
+                               },
+                               .connect_timeout = timeout,
+                               .blocking = &runtime.blocking},
+                              runtime.asio());
+  json::object body{{"id", token.id}, {"secret", token.secret}};
+  OSM_TRY(const json::value subject, ask(*client, token, "/v1/join/subject", body));
+  OSM_TRY(const certificate::KeyAndRequest made, make_key(subject));
+  body["request"] = made.request_pem;
+  body["controller"] = token.controller;
+  body["directory"] = options.proxy.write.directory;
+  body["proxy_uid"] = *options.proxy.write.owner;
+  body["xds"] = options.proxy.xds;
+  body["grpc"] = options.proxy.grpc;
+  OSM_TRY(const json::value answer, ask(*client, token, "/v1/join", body));
+  return write_bootstrap(answer, made.key, options.proxy.write);
+}
+
+}  // namespace
+
+void add_vm_token(CLI::App& vm, Flags& flags) {
+  auto options = std::make_shared<TokenOptions>();
+  CLI::App* app =
+      command(vm, flags, "token", "Make a token with which one machine joins the mesh, once",
+              "osm vm token web-1 -n shop --controller 192.0.2.1:15128 | \\\n"
+              "    ssh web-1 osm vm join --out /etc/osm/web-1");
+  app->add_option("NAME", options->machine.name, "Name of the VirtualMachine object")->required();
+  app->add_option("-n,--namespace", options->machine.ns, "Its namespace")->required();
+  app->add_option("--controller", options->controller,
+                  "HOST:PORT of the controller's ADS server, as the machine reaches it")
+      ->required();
+  app->add_option(
+      "--join", options->join,
+      "HOST:PORT of the controller's --join-address, as the machine reaches it (default:\n"
+      "the host of --controller)");
+  add_time(*app, "--life", options->life, "Time in which the machine must join",
+           {std::chrono::minutes(1), std::chrono::hours(24)});
+  app->callback([&flags, options] {
+    flags.exit_code = print(flags, make_token(flags.client(), *options), show_token);
+  });
+}
+
+void add_vm_join(CLI::App& vm, Flags& flags) {
+  auto options = std::make_shared<JoinOptions>();
+  CLI::App* app = vm.add_subcommand(
+      "join", "On a machine: join the mesh with a token, and write the machine's files");
+  app->footer("Example:\n  osm vm join --token-file /run/osm-token --out /etc/osm/web-1");
+  app->add_option("--token-file", options->token_file,
+                  "File with the token, or - for standard input")
+      ->capture_default_str();
+  app->add_option("--out", options->proxy.write.directory, "Directory to write")->required();
+  add_proxy_options(*app, options->proxy);
+  add_time(*app, "--timeout", flags.timeout, "Longest wait for a connection to the controller");
+  add_output(*app, flags);
+  app->callback([&flags, options] {
+    complete(options->proxy);
+    flags.exit_code = print(flags, join(*options, flags.timeout), next_steps);
+  });
+}
+
+}  // namespace osm::cli

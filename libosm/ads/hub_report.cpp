@@ -1,0 +1,110 @@
+// The hub's log lines and metrics; members of Hub.
+#include <algorithm>
+#include <string_view>
+
+#include "ads/hub.hpp"
+
+namespace osm::inline v1::ads {
+namespace {
+
+constexpr std::chrono::seconds kBehind{10};
+
+}  // namespace
+
+// A counter that appears with its first event shows no increase, so that no alert sees that event.
+void Hub::report_zeros() const {
+  MetricsSink& metrics = deps_.runtime.metrics;
+  for (XdsType type : kXdsTypes)
+    metrics.add("osm_nack_total", {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 0);
+  for (ErrorCode code :
+       {ErrorCode::kUnknownProxy, ErrorCode::kIdentityMismatch, ErrorCode::kCertificateExpired,
+        ErrorCode::kPermissionDenied, ErrorCode::kWrongCertificateKind, ErrorCode::kNotReady})
+    metrics.add("osm_streams_refused_total", {{"code", error_code_text(code)}}, 0);
+  metrics.add("osm_streams_ended_total", {{"code", "hung-up"}}, 0);
+  metrics.add("osm_proxy_flapping_total", {}, 0);
+  metrics.add("osm_proxy_max_connections_rejected", {}, 0);
+}
+
+void Hub::report_behind(SteadyTime now) {
+  std::size_t behind = 0;
+  for (const auto& [id, stream] : streams_) {
+    if (!stream.session || stream.settled) continue;
+    behind += std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
+      const std::optional<SteadyTime> sent = stream.session->state(type).sent_at;
+      return sent.has_value() && now - *sent > kBehind;
+    });
+  }
+  deps_.runtime.metrics.set("osm_proxies_behind", {}, static_cast<double>(behind));
+}
+
+// Lengths as of now: the tick is a task of the strand, so those behind it have waited for it.
+void Hub::report_queues() const {
+  MetricsSink& metrics = deps_.runtime.metrics;
+  const auto set = [&](std::string_view queue, std::size_t length) {
+    metrics.set("osm_queue_length", {{"queue", queue}}, static_cast<double>(length));
+  };
+  set("tasks", deps_.waiting_tasks ? deps_.waiting_tasks() : 0);
+  set("classes", classes_.waiting());
+  set("streams", queue_.waiting());
+  metrics.set("osm_unfinished_write_bytes", {}, static_cast<double>(queue_.unfinished_bytes()));
+}
+
+void Hub::report_flapping(const Stream& stream, LogField other) {
+  deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
+  deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
+                          {{"code", "proxy-flapping"},
+                           {"uuid", stream.key().id.str()},
+                           {"workload", stream.workload->workload.name.str()},
+                           {"address", std::string(peer_host(stream.peer.address))},
+                           std::move(other)});
+}
+
+void Hub::report_twins(SteadyTime now) {
+  for (const ReplicaStreams::Twin& twin : replica_streams_.tick(now))
+    report_flapping(streams_.at(serving_.at(twin.proxy)), {"other_replica", twin.replica});
+}
+
+void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
+  if (on_trial(stream)) return;  // a trial provokes refusals
+  deps_.runtime.metrics.add("osm_nack_total",
+                            {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 1);
+  const model::ProxyKey key = stream.key();
+  progressed_.notify(&key);
+  if (type != XdsType::kSecret)
+    refused_.notify({key, stream.workload->workload.name, type, std::string(detail)});
+  deps_.runtime.log.error("the proxy refused its configuration; its last good one is restored",
+                          {{"code", "nack"},
+                           {"uuid", stream.key().id.str()},
+                           {"workload", stream.workload->workload.name.str()},
+                           {"type", std::string(xds_type_text(type))},
+                           {"version", stream.session->state(type).last_sent_version},
+                           {"detail", std::string(detail)}});
+}
+
+void Hub::report_end(const Stream& stream, CloseCode code, const std::string& text) {
+  const std::string uuid = stream.peer.identity.id.str();
+  const std::string_view reason = std::string_view(text).substr(0, text.find(':'));
+  if (stream.session) {
+    deps_.runtime.metrics.add("osm_streams_ended_total", {{"code", reason}}, 1);
+    deps_.runtime.log.info(
+        "proxy disconnected",
+        {{"uuid", uuid}, {"workload", stream.workload->workload.name.str()}, {"reason", text}});
+  } else if (code != CloseCode::kCancelled) {
+    report_refusal(reason, {{"uuid", uuid},
+                            {"account", stream.peer.identity.account.str()},
+                            {"address", stream.peer.address},
+                            {"detail", text}});
+  }
+}
+
+// The holder of a certificate can be refused as often as it likes.
+void Hub::report_refusal(std::string_view code, std::vector<LogField> fields) {
+  deps_.runtime.metrics.add("osm_streams_refused_total", {{"code", code}}, 1);
+  const auto left_out = refusals_logged_.admit();
+  if (!left_out) return;
+  fields.insert(fields.begin(), {"code", std::string(code)});
+  fields.push_back({"left_out", std::to_string(*left_out)});
+  deps_.runtime.log.write(LogLevel::kWarning, "a stream is refused", fields);
+}
+
+}  // namespace osm::inline v1::ads

@@ -1,0 +1,56 @@
+#include "catalog/resolve_providers.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace osm::inline v1::catalog {
+
+std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>& policies) {
+  std::map<ServiceName, ServiceProvider> orders;
+  for (const auto& policy : policies)
+    if (const auto* order = policy->get<ServiceProvider>())
+      orders.try_emplace(order->service, *order);
+  return orders;
+}
+
+std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,
+                                           const std::vector<ProviderStatus>& providers) {
+  std::vector<Problem> problems;
+  std::map<ServiceName, ObjectKey> owners;
+  std::string known;
+  for (const ProviderStatus& provider : providers)
+    known.append(known.empty() ? "" : ", ").append(provider.id);
+  for (const auto& policy : objects.policies) {
+    const auto* order = policy->get<ServiceProvider>();
+    if (order == nullptr) continue;
+    const auto report = [&](ErrorCode code, std::string field, std::string cause) {
+      problems.push_back({.code = code,
+                          .object = policy->key,
+                          .path = {},
+                          .field = std::move(field),
+                          .cause = std::move(cause)});
+    };
+    const std::string service = order->service.str();
+    const auto [owner, first] = owners.try_emplace(order->service, policy->key);
+    if (!first) {
+      report(ErrorCode::kDuplicateObject, "spec.service",
+             owner->second.str() + " already orders the providers of Service " + service +
+                 " and is used; merge the two");
+      continue;
+    }
+    if (!model::find(objects.services, {kinds::kService, order->service.ns, order->service.name}))
+      report(ErrorCode::kDanglingReference, "spec.service",
+             "Service " + service + " is not there, or is invalid and left out");
+    for (std::size_t i = 0; i < order->providers.size(); ++i) {
+      const std::string& id = order->providers[i].id;
+      const auto named = [&](const ProviderStatus& provider) { return provider.id == id; };
+      if (std::none_of(providers.begin(), providers.end(), named))
+        report(ErrorCode::kDanglingReference, "spec.providers[" + std::to_string(i) + "].name",
+               "this controller has no endpoints provider " + id + "; it has " + known);
+    }
+  }
+  return problems;
+}
+
+}  // namespace osm::inline v1::catalog

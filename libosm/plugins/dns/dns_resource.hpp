@@ -1,0 +1,31 @@
+// DNSResource (workload.openservicemesh.io/v1alpha1), decoded, and the resolver's ids.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "endpoint/machine.hpp"
+
+namespace osm::inline v1::dns {
+
+enum class RecordType { kA, kAaaa, kSrv };
+
+struct Question {
+  RecordType type = RecordType::kA;
+  std::string name;  // lower case, no final dot
+
+  friend auto operator<=>(const Question&, const Question&) = default;
+};
+
+// Lower case, without a final dot.
+std::string normal_name(std::string name);
+// "SRV:_http._tcp.shop.example"
+std::string id_of(const Question& question);
+// Nullopt: no such id.
+std::optional<Question> question_of(std::string_view id);
+std::string_view text_of(RecordType type);
+
+endpoint::DecodedMachine decode_dns_resource(const Object& object);
+
+}  // namespace osm::inline v1::dns

@@ -1,0 +1,13 @@
+// A provider in a process of its own passes every clause, over real gRPC.
+#include <doctest/doctest.h>
+
+#include "conformance_run.hpp"
+#include "remote_platform.hpp"
+
+using namespace osm::testing;
+
+TEST_SUITE("check_provider") {
+  TEST_CASE("the remote provider passes over gRPC on a Unix socket") {
+    passes(make_remote_platform);
+  }
+}

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""Daemons that start before their API server can be asked: they serve health and wait.
+
+usage: late_test.py --bin DIRECTORY
+"""
+import contextlib
+import http.server
+import json
+import signal
+import socket
+import ssl
+import threading
+import time
+
+from lib.kube.pki import Pki
+from lib.mesh.daemon import Daemon, DaemonTest, run
+from lib.net.processes import NotYet, wait_for
+
+WAITS = "the start waits"
+FORBIDDEN = json.dumps({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                        "message": "secrets are forbidden: there is no Role"})
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """An API server that allows nothing."""
+
+    def do_GET(self):
+        self.send_response(403)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(FORBIDDEN)))
+        self.end_headers()
+        self.wfile.write(FORBIDDEN.encode())
+
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+class Late(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.pki = Pki(self.folder / "pki")
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            self.port = closed.getsockname()[1]
+        self.kubeconfig = self.folder / "kubeconfig"
+        self.kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{self.port}",
+                                                   "certificate-authority": str(self.pki.ca)}}],
+            "users": [{"name": "u", "user": {}}]}))
+
+    def flags(self, program):
+        flags = {"osm-controller": ["--state-dir", self.state, "--ads-address", "127.0.0.1:0"],
+                 "osm-injector": ["--listen", "127.0.0.1:0"]}[program]
+        return ["--kubeconfig", self.kubeconfig, *flags]
+
+    def start_daemon(self, program, first=WAITS):
+        daemon = Daemon(self.bin / program, *self.flags(program), first=first)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.stop(signal.SIGKILL))
+        return daemon
+
+    def assert_ends_at_once(self, daemon):
+        begun = time.monotonic()
+        self.assertEqual(daemon.stop(), 0)
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertEqual(len(daemon.log("stopped while it started")), 1, daemon.lines)
+
+    def test_health_is_served_and_the_reason_is_told_until_a_signal(self):
+        for program in ("osm-controller", "osm-injector"):
+            with self.subTest(program):
+                daemon = self.start_daemon(program)
+                self.assertEqual(daemon.http("/health/alive")[0], 200)
+                status, body = daemon.http("/health/ready")
+                self.assertEqual(status, 503)
+                self.assertIn("- certificate authority: ", body)
+                self.assertIn("Connection refused", body)
+                self.assertNotIn("generation", daemon.http("/version")[1])
+                self.assertRegex(daemon.http("/metrics")[1], r'(?m)^osm_problem\{.*'
+                                 r'code="unavailable",.*file="certificate authority".*\} 1$')
+                self.assert_ends_at_once(daemon)
+
+    def test_each_reason_is_logged_once_and_a_missing_role_is_one(self):
+        certificate = self.pki.server("api", "IP:127.0.0.1")
+        for program in ("osm-controller", "osm-injector"):
+            with self.subTest(program):
+                daemon = self.start_daemon(program)
+                server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Refusing)
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(*certificate)
+                server.socket = context.wrap_socket(server.socket, server_side=True)
+                threading.Thread(target=server.serve_forever, daemon=True).start()
+                with contextlib.closing(server.socket):
+                    def forbidden():
+                        status, body = daemon.http("/health/ready")
+                        self.assertEqual(status, 503)
+                        if "there is no Role" not in body:
+                            raise NotYet(body)
+                        return True
+
+                    wait_for("the missing Role is told", forbidden, 20)
+                    server.shutdown()
+                codes = [line["code"] for line in daemon.log(WAITS)]
+                self.assertEqual(codes, ["unavailable", "permission-denied"])
+                self.assert_ends_at_once(daemon)
+
+    def test_a_signal_ends_an_attempt_that_hangs(self):
+        for program in ("osm-controller", "osm-injector"):
+            # It takes connections and answers nothing.
+            with self.subTest(program), socket.create_server(("127.0.0.1", self.port)) as silent:
+                silent.settimeout(20)
+                daemon = self.start_daemon(program, first="Kubernetes cluster")
+                connection, _ = silent.accept()
+                with connection:
+                    connection.recv(1)  # the daemon asks
+                    self.assert_ends_at_once(daemon)
+
+    def test_a_fault_that_does_not_pass_ends_the_start(self):
+        for path, text in ((self.folder / "nowhere", None), (self.folder / "damaged", "kind: [")):
+            if text:
+                path.write_text(text)
+            self.kubeconfig = path
+            for program in ("osm-controller", "osm-injector"):
+                with self.subTest(program=program, path=path.name):
+                    with self.assertRaises(AssertionError) as ended:
+                        self.start_daemon(program)
+                    self.assertIn(path.name, str(ended.exception))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,326 @@
+#!/usr/bin/python3
+"""What is the same of every command of osm: its exit codes, its errors, its times.
+
+usage: usage_test.py --bin DIRECTORY
+"""
+import http.server
+import json
+import pathlib
+import re
+import socket
+import socketserver
+import subprocess
+import threading
+import time
+
+from lib.mesh import objects
+from lib.mesh.daemon import DaemonTest, ShopTest, run
+from lib.net.processes import wait_for
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+CLI_PAGE, ERROR_PAGE = DOCS / "cli.md", DOCS / "error-codes.md"
+# Commands that ask the controller one question, or more.
+ASKING = (["problems"], ["graph"], ["check"], ["version"], ["proxy", "list"],
+          ["proxy", "get", "config_dump", "shop/web-1"], ["proxy", "get", "routes", "shop/web-1"],
+          ["policy", "check", "shop/web", "shop/api"],
+          ["policy", "check-pods", "shop/web-1", "shop/api-1"], ["policy", "check-conflicts"],
+          ["policy", "explain", "shop/web", "shop/api"],
+          ["verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1"],
+          ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service", "shop/api"],
+          ["certificate", "list"], ["certificate", "status"],
+          ["certificate", "rotate", "web.shop.cluster.local"], ["certificate", "distrust", "next"],
+          ["deny", "list"], ["status", "traffictarget", "shop/web-api"],
+          ["proxy", "get", "routes", "shop/web-1"],
+          ["vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out",
+           "/none"])
+ON_A_CLUSTER = (["install"], ["upgrade"], ["uninstall", "--force"], ["check"], ["check", "--pre"],
+                ["problems"], ["proxy", "list"])
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A server that answers each request with `status` and `code`; status 0: never."""
+    status, code = 500, "internal"
+
+    def answer(self):
+        if self.status == 0:
+            time.sleep(30)
+            return
+        body = json.dumps({"error": {"code": self.code, "message": "it is refused"}}).encode()
+        self.send_response(self.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+    def address_string(self):
+        return "local"
+
+
+class LocalServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads, block_on_close = True, False
+
+
+class Refusals(DaemonTest):
+    """Commands whose controller refuses, or is away."""
+
+    def refuse(self, status, code):
+        """From here on the controller answers every request so."""
+        self.serve(type("Handler", (Refusing,), {"status": status, "code": code}))
+
+    def serve(self, handler):
+        """From here on `handler` is the controller."""
+        self.state.mkdir(exist_ok=True)
+        (self.state / "admin.sock").unlink(missing_ok=True)
+        server = LocalServer(str(self.state / "admin.sock"), handler)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+
+    def kubeconfig(self):
+        """Of a cluster whose API server is away."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        path = self.folder / "kubeconfig"
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}"}}],
+            "users": [{"name": "c", "user": {"token": "x"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}))
+        return path
+
+    def on_cluster(self, *arguments):
+        return self.osm(*arguments, "--kubeconfig", self.kubeconfig(), state=False)
+
+    def test_a_refusal_ends_with_the_exit_code_of_its_error(self):
+        for status, code, expected in (
+                (400, "invalid-argument", 2), (401, "", 3), (403, "permission-denied", 3),
+                (404, "not-found", 1), (409, "conflict", 1), (500, "internal", 1),
+                (500, "storage", 1), (503, "unavailable", 4), (503, "not-ready", 5),
+                (504, "deadline-exceeded", 4), (502, "", 4), (400, "of-a-later-version", 2)):
+            with self.subTest(status=status, code=code):
+                self.refuse(status, code)
+                ended, out, err = self.osm("problems")
+                self.assertEqual((ended, out), (expected, ""), err)
+
+    def test_every_command_says_that_the_server_refused_its_caller(self):
+        self.refuse(403, "permission-denied")
+        for command in ASKING:
+            with self.subTest(command):
+                code, _, err = self.osm(*command)
+                self.assertEqual(code, 3, err)
+                self.assertIn("it is refused", err)
+
+    def test_every_command_says_that_nobody_answers(self):
+        for command in ASKING:
+            with self.subTest(command):
+                code, _, err = self.osm(*command)
+                self.assertEqual(code, 4, err)
+                self.assertIn("Is osm-controller running", err)
+        for command in ON_A_CLUSTER:
+            with self.subTest(command):
+                code, _, err = self.on_cluster(*command)
+                self.assertEqual(code, 4, err)
+        self.assertEqual(self.osm("check", "--pre", "--kubeconfig", "/none", state=False)[0], 4)
+
+    def test_a_controller_that_does_not_answer_in_time_is_not_asked(self):
+        self.refuse(0, "")
+        code, _, err = self.osm("problems", "--timeout", "200ms")
+        self.assertEqual(code, 4)
+        self.assertIn("--timeout", err)
+
+
+    def error_of(self, *arguments, **more):
+        """(exit code, the error) of a command with -o json."""
+        code, out, err = self.osm(*arguments, "-o", "json", **more)
+        self.assertEqual(err, "")
+        return code, json.loads(out)["error"]
+
+    def test_an_error_is_json_on_standard_output_if_the_answer_is(self):
+        self.refuse(403, "permission-denied")
+        for command in ASKING:
+            if command[:2] == ["proxy", "get"]:  # JSON only
+                continue
+            with self.subTest(command):
+                code, error = self.error_of(*command)
+                self.assertEqual((code, error["code"], error["message"]),
+                                 (3, "permission-denied", "it is refused"))
+                self.assertIn("osm deny list", error["remedy"])
+        self.assertEqual(self.osm("problems")[1:], ("", "osm: it is refused [permission-denied]\n"))
+        for code in ("not-found", "unavailable", "conflict", "internal"):
+            self.refuse(500, code)
+            self.assertEqual(self.error_of("problems")[1]["code"], code)
+        code, error = self.error_of("install", "--kubeconfig", self.kubeconfig(), state=False)
+        self.assertEqual((code, error["code"]), (4, "unavailable"))
+        code, error = self.error_of("install", "--set", "osm.none=1", state=False)
+        self.assertEqual((code, error["code"]), (2, "invalid-field"))
+
+    def test_a_denial_that_was_taken_back_meanwhile_is_one_error(self):
+        mesh = self.mesh
+
+        class TakenBack(Refusing):
+            def do_GET(self):
+                if self.path.startswith("/v1/status"):
+                    (mesh / "osm-denylist.yaml").unlink()
+                body = json.dumps({"phase": "Applied", "object": "x", "removed": False}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self.serve(TakenBack)
+        code, error = self.error_of("deny", "account", "shop/web", "--mesh-dir", mesh)
+        self.assertEqual((code, error["code"]), (1, "conflict"))
+        self.assertIn("another command took it back", error["message"])
+
+    def test_wrong_usage_is_json_too(self):
+        for command, says in ((["nonsense"], "'nonsense' is no command; there are: install"),
+                              (["status", "tt"], "NAME is required"),
+                              (["status", "secret", "shop/x"], "is no kind of the mesh"),
+                              (["problems", "--none"], "--none")):
+            with self.subTest(command):
+                code, error = self.error_of(*command)
+                self.assertEqual((code, error["code"]), (2, "invalid-argument"))
+                self.assertIn(says, error["message"])
+
+
+class Usage(DaemonTest):
+    def test_wrong_usage_asks_nobody(self):
+        for command in ([], ["nonsense"], ["proxy"], ["status", "traffictarget"],
+                        ["status", "secret", "shop/x"], ["status", "tt", "web-api"],
+                        ["policy", "check", "only/one"], ["problems", "-o", "xml"],
+                        ["certificate", "rotate"], ["certificate", "rotate", "--root"],
+                        ["certificate", "rotate", "--root", "--mesh-dir", "/none"], ["deny", "account", "web", "--mesh-dir", "/none"],
+                        ["verify", "connectivity", "--from-pod", "shop/web-1"],
+                        ["verify", "ingress"], ["vm", "bootstrap"], ["graph", "-o", "png"]):
+            with self.subTest(command):
+                code, out, err = self.osm(*command)
+                self.assertEqual((code, out), (2, ""), err)
+        for command in (["install", "--set", "osm.none=1"], ["install", "-f", "/none"],
+                        ["uninstall", "extra"]):
+            with self.subTest(command):
+                code, out, err = self.osm(*command, state=False)
+                self.assertEqual((code, out), (2, ""), err)
+        # Nobody answers the question.
+        self.assertEqual(self.osm("uninstall", "-o", "json", state=False)[0], 2)
+
+
+    # Each option that takes a time.
+    TIMED = (["problems", "--timeout"], ["proxy", "list", "--timeout"], ["graph", "--timeout"],
+             ["status", "tt", "shop/web-api", "--timeout"],
+             ["certificate", "rotate", "--mesh-dir", "/none", "--wait"],
+             ["deny", "account", "shop/web", "--mesh-dir", "/none", "--wait"])
+    TIMED_ON_A_CLUSTER = (["install", "--dry-run", "--timeout"], ["upgrade", "--timeout"],
+                          ["uninstall", "--timeout"], ["vm", "renew", "--dir", "/none", "--every"])
+
+    def test_every_option_that_takes_a_time_takes_the_same_times(self):
+        for state, commands in ((None, self.TIMED), (False, self.TIMED_ON_A_CLUSTER)):
+            for command in commands:
+                for wrong in ("soon", "30", "5x", "-1s", "1h30", "s", "1 s", "", "1e3s", "infs"):
+                    with self.subTest([*command, wrong]):
+                        code, out, err = self.osm(*command, wrong, state=state)
+                        self.assertEqual((code, out), (2, ""))
+                        self.assertIn("write 500ms, 30s, 5m or 1h30m", err)
+        for command in self.TIMED:
+            for right in ("500ms", "30s", "5m", "1m30s", "0.5s"):
+                with self.subTest([*command, right]):
+                    self.assertNotEqual(self.osm(*command, right)[0], 2)
+
+    def test_a_time_out_of_its_range_is_told_with_the_range(self):
+        for command, wrong, says in ((["problems", "--timeout"], "50ms", "between 100ms and 10m"),
+                                     (["problems", "--timeout"], "1h30m", "between 100ms and 10m"),
+                                     (["status", "tt", "shop/x", "--timeout"], "24h1ms",
+                                      "between 0s and 24h")):
+            code, _, err = self.osm(*command, wrong)
+            self.assertEqual(code, 2)
+            self.assertIn(says, err)
+        self.assertIn("--wait TIME=10m", self.osm("certificate", "rotate", "--help")[1])
+
+
+class Shells(DaemonTest):
+    def completed(self, *words):
+        """What bash offers for the last word."""
+        script = self.osm("completion", "bash", state=False)[1]
+        array = " ".join(f"'{word}'" for word in ("osm", *words))
+        done = subprocess.run(
+            ["bash", "-c", f'{script}\nCOMP_WORDS=({array}); COMP_CWORD={len(words)}; _osm\n'
+             'printf "%s\\n" "${COMPREPLY[@]}"'], capture_output=True, text=True, timeout=30)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_bash_completes_commands_and_options(self):
+        self.assertEqual(self.completed("stat"), ["status"])
+        self.assertEqual(set(self.completed("proxy", "get", "")) - {"--help", "-h"},
+                         {"config_dump", "clusters", "endpoints", "listeners", "routes"})
+        self.assertEqual(self.completed("namespace", "add", "shop", "--dis"),
+                         ["--disable-sidecar-injection"])
+        self.assertEqual(self.completed("policy", "check", "shop/web", "--state"), ["--state-dir"])
+        self.assertEqual(self.completed("policy", "check", "--mesh-d"), [])  # of another command
+
+    def test_every_shell_knows_every_command(self):
+        commands = re.findall(r"(?m)^## osm ([a-z_ -]+)$", CLI_PAGE.read_text())
+        self.assertGreater(len(commands), 40)
+        for shell in ("bash", "zsh", "fish"):
+            script = self.osm("completion", shell, state=False)[1]
+            for command in commands:
+                self.assertIn(f' {command}"' if shell != "fish" else f" {command}\\'", script)
+        self.assertTrue(self.osm("completion", "zsh", state=False)[1].startswith("#compdef osm\n"))
+        self.assertEqual(self.osm("completion", "csh", state=False)[0], 2)
+
+    def test_the_version_is_told_in_two_ways(self):
+        code, out, err = self.osm("--version", state=False)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(self.osm("version", "--client", state=False)[1].split()[1:], out.split())
+
+    def test_error_codes_are_those_of_their_page(self):
+        listed = json.loads(self.osm("support", "error-info", "-o", "json", state=False)[1])["codes"]
+        page = re.findall(r"(?m)^\| `([a-z-]+)` \|", ERROR_PAGE.read_text())
+        self.assertEqual([each["code"] for each in listed], page)
+        for each in listed:
+            self.assertTrue(all(each.values()), each)
+            self.assertNotRegex(" ".join(each.values()), r"[`\[\]|]")
+        code, out, _ = self.osm("support", "error-info", "dangling-reference", state=False)
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("dangling-reference\n  meaning: The object refers to"), out)
+        code, out, err = self.osm("support", "error-info", "E5003", state=False)
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("there are: invalid-syntax, ", err)
+
+
+class Answers(ShopTest):
+    def test_allowed_and_denied_calls_have_codes_of_their_own(self):
+        for command in (["policy", "check", "shop/web", "shop/api"],
+                        ["policy", "explain", "shop/web", "shop/api", "--path", "/books/1"]):
+            self.assertEqual(self.osm(*command)[0], 0)
+        for command in (["policy", "check", "shop/api", "shop/web"],
+                        ["policy", "explain", "shop/web", "shop/api", "--path", "/other"],
+                        ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service",
+                         "shop/api", "--to-port", "8080"]):
+            with self.subTest(command):
+                self.assertEqual(self.osm(*command)[0], 3)
+
+    def test_a_fault_and_an_object_that_is_not_there_are_failures(self):
+        self.assertEqual(self.osm("check")[0], 0)
+        self.assertEqual(self.osm("policy", "check", "shop/nobody", "shop/api")[0], 1)
+        self.assertEqual(self.osm("proxy", "get", "routes", "shop/web-1")[0], 1)
+        self.assertEqual(self.osm("status", "tt", "shop/none")[0], 1)
+        self.write("bad.yaml", objects.machine("shop", "bad", "not an address", "api"))
+        wait_for("the fault", lambda: self.osm("check")[0] == 1)
+
+    def test_what_goes_on_is_not_yet(self):
+        self.assertEqual(self.controller.stop(), 0)
+        self.write_text("half.yaml", "not: [yaml")
+        self.controller = self.start()
+        wait_for("the admin API answers", lambda: self.osm("version")[0] == 0)
+        self.assertEqual(self.osm("status", "tt", "shop/web-api")[0], 5)
+        self.assertEqual(self.osm("status", "tt", "shop/web-api", "--wait", "--timeout", "300ms")[0], 5)
+        self.assertEqual(self.osm("policy", "check", "shop/web", "shop/api")[0], 5)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+"""The Envoy of a machine that asks for it answers for names of Services that come and go."""
+import json
+import socket
+import struct
+
+from lib.mesh import meshcase, objects
+from lib.net.name_server import NameServer
+from lib.net.netns import Switch
+from lib.net.processes import NotYet, wait_for
+
+HOST = "server.server"
+
+
+def skip_name(data, at):
+    while data[at]:
+        if data[at] & 0xC0:
+            return at + 2
+        at += data[at] + 1
+    return at + 1
+
+
+def addresses_in(data):
+    questions, answers = struct.unpack(">HH", data[4:8])
+    at = 12
+    for _ in range(questions):
+        at = skip_name(data, at) + 4
+    found = []
+    for _ in range(answers):
+        at = skip_name(data, at)
+        kind, _, _, size = struct.unpack(">HHIH", data[at:at + 10])
+        at += 10
+        if kind == 1:
+            found.append(socket.inet_ntoa(data[at:at + size]))
+        at += size
+    return found
+
+
+class LiveNames(meshcase.MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.names = NameServer(self.rig.directory, Switch.ADDRESS,
+                                namespace=self.rig.switch.namespace)
+        self.addCleanup(self.names.stop)
+        self.names.write(other=["10.200.0.99"])
+        self.client, self.server = self.add_client_and_server()
+        for machine in (self.client, self.server):
+            machine.namespace.set_name_server(Switch.ADDRESS)
+        asking = objects.machine("client", "client", "10.200.0.11", "client")
+        asking["metadata"]["annotations"] = {"openservicemesh.io/dns": "enabled"}
+        self.rig.mesh.write("machine-client.yaml", objects.namespace("client"),
+                            objects.account("client", "client"), asking)
+        self.start_mesh()
+        self.serve(self.server)
+
+    def ask(self, machine, name):
+        """IPv4 addresses that an application on the machine gets for the name."""
+        labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+        question = (b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels +
+                    b"\x00\x00\x01\x00\x01")
+
+        def asking():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as application:
+                application.settimeout(5)
+                application.connect((Switch.ADDRESS, 53))
+                try:
+                    application.send(question)
+                    return addresses_in(application.recv(512))
+                except OSError as failed:
+                    raise NotYet(failed) from failed
+
+        return machine.namespace.inside(asking)
+
+    def wait_for_name(self, machine, name, wanted):
+        def seen():
+            got = self.ask(machine, name)
+            if got != wanted:
+                raise NotYet(got)
+            return True
+
+        wait_for(f"{machine.name} resolves {name} to {wanted}", seen, 15)
+
+    def listeners(self, machine):
+        dump = json.loads(machine.admin("/listeners?format=json")[1])
+        return {status["name"] for status in dump["listener_statuses"]}
+
+    def test_names_follow_Services_without_a_step_on_the_machine(self):
+        self.wait_for_name(self.client, HOST, ["10.96.0.12"])
+        self.wait_for_name(self.client, HOST + ".svc.cluster.local", ["10.96.0.12"])
+        status, _ = self.client.request(self.ask(self.client, HOST)[0], meshcase.PORT,
+                                        "/books-bought", HOST)
+        self.assertEqual(200, status)
+
+        with self.subTest("a Service that is added later resolves, for the libc too"):
+            self.assertEqual([], self.ask(self.client, "later.server"))
+            self.rig.mesh.write("later.yaml", objects.service(
+                "server", "later", "10.96.0.77", meshcase.PORT, selector={"app": "server"}))
+            self.wait_for_name(self.client, "later.server", ["10.96.0.77"])
+            found = self.client.namespace.run("getent", "ahostsv4", "later.server.svc").stdout
+            self.assertTrue(found.startswith("10.96.0.77"), found)
+
+        with self.subTest("other names are those of the machine's name server"):
+            self.wait_for_name(self.client, "other.mesh.test", ["10.200.0.99"])
+            self.assertEqual([], self.ask(self.client, "nobody.mesh.test"))
+
+        with self.subTest("a machine that does not ask has no such listener"):
+            self.assertIn("dns-listener", self.listeners(self.client))
+            self.assertNotIn("dns-listener", self.listeners(self.server))
+            self.assertEqual([], self.ask(self.server, "later.server"))
+            self.assertEqual(["10.200.0.99"], self.ask(self.server, "other.mesh.test"))
+
+        with self.subTest("a Service that is gone does not resolve"):
+            self.rig.mesh.remove("later.yaml")
+            self.wait_for_name(self.client, "later.server", [])
+            self.wait_for_name(self.client, HOST, ["10.96.0.12"])
+
+        with self.subTest("--remove gives the name server back"):
+            self.client.namespace.run(self.client.directory / "intercept.sh", "--remove")
+            self.wait_for_name(self.client, HOST, [])
+            self.wait_for_name(self.client, "other.mesh.test", ["10.200.0.99"])
+
+
+if __name__ == "__main__":
+    meshcase.main()

@@ -1,0 +1,11 @@
+//go:build programs
+
+// Package programs names what tools/programs/build builds, so that go.mod and go.sum pin all that
+// it takes.
+package programs
+
+import (
+	_ "github.com/containernetworking/cni/cnitool"
+	_ "github.com/containernetworking/plugins/plugins/ipam/host-local"
+	_ "github.com/containernetworking/plugins/plugins/main/ptp"
+)
