@@ -87,6 +87,7 @@ class LiveNames(meshcase.MeshCase):
     def test_names_follow_Services_without_a_step_on_the_machine(self):
         self.wait_for_name(self.client, HOST, ["10.96.0.12"])
         self.wait_for_name(self.client, HOST + ".svc.cluster.local", ["10.96.0.12"])
+        self.wait_for_status(self.client, 200, HOST)  # every proxy knows its peers
         status, _ = self.client.request(self.ask(self.client, HOST)[0], meshcase.PORT,
                                         "/books-bought", HOST)
         self.assertEqual(200, status)
