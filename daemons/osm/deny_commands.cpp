@@ -33,10 +33,10 @@ namespace {
 namespace json = boost::json;
 using std::chrono::steady_clock;
 
-constexpr const char* kFile = "osm-denylist.yaml";  // this command's own file
-constexpr std::size_t kMaxBytes = 3 * 1024 * 1024;  // of a file that the controller reads
+constexpr const char* kDenyFile = "osm-denylist.yaml";      // this command's own file
+constexpr std::size_t kMaxDenylistBytes = 3 * 1024 * 1024;  // of a file that the controller reads
 constexpr std::size_t kMaxReason = 256;
-constexpr std::chrono::milliseconds kPoll{20};
+constexpr std::chrono::milliseconds kDenyPoll{20};
 
 enum class Identity { kAccount, kProxy, kEither };
 
@@ -117,7 +117,7 @@ Result<Descriptor> lock(const std::string& mesh_dir, steady_clock::time_point de
           mesh_dir +
               ": another `osm deny` holds the lock on this directory; nothing was written. "
               "Repeat the command, or end the other one (`fuser -v` names it)"};
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kDenyPoll);
   }
   return directory;
 }
@@ -126,7 +126,7 @@ Result<Descriptor> lock(const std::string& mesh_dir, steady_clock::time_point de
 Result<Lists> read_lists(const std::string& path) {
   Lists lists;
   if (!std::filesystem::exists(path)) return lists;
-  OSM_TRY(const std::string text, read_file(path, kMaxBytes));
+  OSM_TRY(const std::string text, read_file(path, kMaxDenylistBytes));
   OSM_TRY(const auto objects, spec::read_objects(text, path));
   const spec::Kind& kind = *spec::find_kind(spec::mesh_kinds(), kinds::kDenylist);
   for (const auto& object : objects) {
@@ -143,7 +143,7 @@ Result<Lists> read_lists(const std::string& path) {
 Status write_lists(const std::string& mesh_dir, const Lists& lists) {
   std::string text = "# Written by `osm deny`: identities that the mesh refuses.\n";
   for (const auto& [key, list] : lists) text += document(key, list);
-  return write_file({kFile, 0644, false, text}, {mesh_dir, {}});
+  return write_file({kDenyFile, 0644, false, text}, {mesh_dir, {}});
 }
 
 // {UUID: workload} of the connected proxies that `list` denies. Empty if the controller is away.
@@ -169,7 +169,7 @@ std::map<std::string, std::string> connected(const AdminClient& client, const De
 Status edit(const DenyOptions& options, const ObjectKey& key, const Denylist& list,
             steady_clock::time_point deadline) {
   OSM_TRY(const Descriptor locked, lock(options.mesh_dir, deadline));
-  const std::string path = options.mesh_dir + '/' + kFile;
+  const std::string path = options.mesh_dir + '/' + kDenyFile;
   OSM_TRY(Lists lists, read_lists(path));
   if (options.expected != Identity::kEither) {
     lists.insert_or_assign(key, list);
@@ -182,7 +182,7 @@ Status edit(const DenyOptions& options, const ObjectKey& key, const Denylist& li
 
 // Failure: the denial was taken back since it was written.
 Status check_kept(const DenyOptions& options, const ObjectKey& key) {
-  const std::string path = options.mesh_dir + '/' + kFile;
+  const std::string path = options.mesh_dir + '/' + kDenyFile;
   OSM_TRY(const Lists lists, read_lists(path));
   if (lists.contains(key)) return {};
   return Error{ErrorCode::kConflict, path + " no longer has " + key.str() +

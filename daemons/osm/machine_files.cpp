@@ -26,7 +26,7 @@ constexpr const char* kTrustBundle = "cacert.pem";
 constexpr const char* kBootstrap = "bootstrap.yaml";
 constexpr const char* kNames = "validation_context_sds_secret.yaml";
 constexpr const char* kRepeat = "Run `osm vm bootstrap` for this machine again";
-constexpr std::size_t kMaxBytes = 1024 * 1024;
+constexpr std::size_t kMaxFileBytes = 1024 * 1024;
 constexpr std::string_view kFreeSpace = "Check the directory's free space and permissions";
 
 const std::string kKey(inject::kProxyKeyFile);
@@ -64,7 +64,7 @@ Status write_new(const std::string& temporary, const std::string& path, mode_t m
 }
 
 Result<std::string> read_text(const std::string& path) {
-  Result<std::string> text = read_file(path, kMaxBytes);
+  Result<std::string> text = read_file(path, kMaxFileBytes);
   if (text.ok() && !text->empty()) return text;
   return Error{ErrorCode::kStorage,
                fmt::format("{}: cannot be read, or is empty. Is --dir what `osm vm bootstrap "

@@ -13,8 +13,8 @@
 namespace osm::inline v1::testing {
 namespace {
 
-constexpr std::chrono::milliseconds kRound{20};
-constexpr int kSettleRounds = 40;
+constexpr std::chrono::milliseconds kStoreRound{20};
+constexpr int kStoreSettleRounds = 40;
 
 Object read_one(const std::string& text) {
   const auto objects = spec::read_objects(text, "suite");
@@ -85,7 +85,7 @@ bool StoreBench::wait(const std::function<bool()>& condition) {
 }
 
 void StoreBench::settle() {
-  for (int round = 0; round < kSettleRounds; ++round) {
+  for (int round = 0; round < kStoreSettleRounds; ++round) {
     run_round();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -93,7 +93,7 @@ void StoreBench::settle() {
 
 void StoreBench::run_round() {
   platform_->pump();
-  executor_.run_for(kRound);
+  executor_.run_for(kStoreRound);
 }
 
 bool StoreBench::put(const Object& object) {

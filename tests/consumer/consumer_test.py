@@ -79,7 +79,7 @@ class Place:
 
     def same_settings(self):
         """Settings of the build under test, for another build of the same sources."""
-        wanted = r"CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_CXX_FLAGS\w*|OSM_(TOOLS|XDS_BUILD)_DIR"
+        wanted = r"CMAKE_BUILD_TYPE|CMAKE_CXX_COMPILER|CMAKE_CXX_FLAGS\w*|OSM_(TOOLS|XDS_BUILD)_DIR|OSM_UNITY"
         return [f"-D{k}={v}" for k, v in self.cache.items() if re.fullmatch(wanted, k)]
 
 

@@ -118,6 +118,19 @@ class Chart(unittest.TestCase):
         found = self.check_equal("osm-system", "--set", "osm.certificateProvider.kind=cert-manager")
         self.assertIn(("Role", "osm-system", "osm-cert-manager"), found)
 
+    def test_the_settings_of_azure_are_a_Secret_that_the_controller_alone_sees(self):
+        found = self.check_equal("osm-system", "--set", "osm.azureConfigSecret=osm-azure")
+        seen_by = {name: spec for (_, _, name), each in found.items()
+                   if "osm-azure" in json.dumps(spec := each.get("spec", {}))}
+        self.assertEqual(["osm-controller"], list(seen_by))
+        pod = seen_by["osm-controller"]["template"]["spec"]
+        container = pod["containers"][0]
+        self.assertIn("--azure-config=/etc/osm/azure/azure.yaml", container["args"])
+        self.assertIn({"name": "azure", "mountPath": "/etc/osm/azure", "readOnly": True},
+                      container["volumeMounts"])
+        self.assertIn({"name": "azure", "secret": {"secretName": "osm-azure", "defaultMode": 0o440}},
+                      pod["volumes"])
+
     def test_random_values_are_equal_or_refused_by_both(self):
         schema = json.loads((CHART / "values.schema.json").read_text())
         schema = {"type": "object", "properties": {"osm": schema["properties"]["osm"]}}

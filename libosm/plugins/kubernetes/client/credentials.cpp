@@ -18,7 +18,7 @@ namespace json = boost::json;
 constexpr auto kReadTokenAgain = std::chrono::minutes(1);
 // Clocks differ, and a request takes its time.
 constexpr auto kRenewBefore = std::chrono::seconds(30);
-constexpr std::size_t kMaxTokenBytes = 64 * 1024;
+constexpr std::size_t kMaxTokenFileBytes = 64 * 1024;
 
 void trim(std::string& text) {
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
@@ -80,7 +80,7 @@ Result<std::string> Credentials::read_token_file() {
     return granted_->token;
   auto content = read_file(access_.token_file, kMaxAccessFileBytes);
   if (content.ok()) trim(*content);
-  const bool usable = content.ok() && !content->empty() && content->size() <= kMaxTokenBytes &&
+  const bool usable = content.ok() && !content->empty() && content->size() <= kMaxTokenFileBytes &&
                       content->find_first_of("\r\n") == std::string::npos;
   if (!usable && granted_) return granted_->token;
   if (!content.ok()) return content.error();
