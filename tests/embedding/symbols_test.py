@@ -4,6 +4,7 @@ of the library's own, and nothing of ours that changes between two meshes of one
 
 usage: symbols_test.py ARCHIVE...
 """
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,7 @@ CONSTANT = re.compile(r"osm::v1::testing::TaskQueue::current|"
 
 
 def symbols(archive):
-    listed = subprocess.run(["nm", "-C", archive], capture_output=True, text=True, check=True)
+    listed = subprocess.run([os.environ.get("NM", "nm"), "-C", archive], capture_output=True, text=True, check=True)
     for line in listed.stdout.splitlines():
         found = re.match(r"^[0-9a-f ]*\s([A-Za-z]) (.+)$", line)
         if found:
