@@ -124,7 +124,7 @@ osm_pkg_config(osm-remote LIBRARY osm_remote INCLUDEDIR ${CMAKE_INSTALL_INCLUDED
 osm_pkg_config(osm-admin LIBRARY osm_admin INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's admin API, which the osm command asks" REQUIRES osm-net)
 osm_pkg_config(osm-c LIBRARY osm_c INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
-  DESCRIPTION "libosm's control plane for hosts in C" PRIVATE osm-admin osm-vm LIBS_PRIVATE -lstdc++)
+  DESCRIPTION "libosm's control plane for hosts in C" PRIVATE osm-admin osm-vm LIBS_PRIVATE -lstdc++ -lm)
 osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's fakes and its conformance suite"
   REQUIRES osm PRIVATE ${envoy_api_module} grpc++ protobuf fmt LIBS_PRIVATE -pthread)
