@@ -16,7 +16,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/osm)
 set(staging ${PROJECT_BINARY_DIR}/package)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/osm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  COMPONENT development FILES_MATCHING PATTERN "*.hpp")
+  COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/charts/osm/crds DESTINATION ${CMAKE_INSTALL_DATADIR}/osm
   COMPONENT command FILES_MATCHING PATTERN "*.yaml")
 # For authors of providers in other languages.
@@ -123,6 +123,8 @@ osm_pkg_config(osm-remote LIBRARY osm_remote INCLUDEDIR ${CMAKE_INSTALL_INCLUDED
   REQUIRES osm-net PRIVATE grpc++ protobuf yaml-cpp fmt libcrypto)
 osm_pkg_config(osm-admin LIBRARY osm_admin INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's admin API, which the osm command asks" REQUIRES osm-net)
+osm_pkg_config(osm-c LIBRARY osm_c INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's control plane for hosts in C" PRIVATE osm-admin osm-vm LIBS_PRIVATE -lstdc++ -lm)
 osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's fakes and its conformance suite"
   REQUIRES osm PRIVATE ${envoy_api_module} grpc++ protobuf fmt LIBS_PRIVATE -pthread)

@@ -2,15 +2,15 @@
 # cmake/osm_envoy_api.cmake). The same targets exist here, after add_subdirectory and after
 # find_package. Each is composed of the objects of its rooms, compiled once.
 #
-#   osm_product(vm ROOMS vm LINK osm::osm [PRIVATE libraries...] [HIDDEN libraries...])
+#   osm_product(vm ROOMS vm LINK osm::osm [PRIVATE libraries...] [HIDDEN libraries...] [EXPORTS file])
 #
 # LINK is part of the product's interface, PRIVATE is not. HIDDEN names static libraries whose objects
-# go into the product where nobody sees them.
+# go into the product where nobody sees them. EXPORTS is the linker's map of what a shared one shows.
 set(OSM_ABI_VERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(osm_products "")
 
 function(osm_product name)
-  cmake_parse_arguments(PRODUCT "" "" "ROOMS;LINK;PRIVATE;HIDDEN" ${ARGN})
+  cmake_parse_arguments(PRODUCT "" "EXPORTS" "ROOMS;LINK;PRIVATE;HIDDEN" ${ARGN})
   set(target libosm_${name})
   set(file osm_${name})
   if(name STREQUAL "osm")
@@ -36,6 +36,9 @@ function(osm_product name)
     VERSION ${PROJECT_VERSION} SOVERSION ${OSM_ABI_VERSION} INSTALL_RPATH "$<$<NOT:$<BOOL:${OSM_DEB}>>:$ORIGIN>")
   if(OSM_SHARED)
     set(exports ${PROJECT_SOURCE_DIR}/cmake/libosm.map)
+    if(PRODUCT_EXPORTS)
+      set(exports ${PROJECT_SOURCE_DIR}/cmake/${PRODUCT_EXPORTS})
+    endif()
     target_link_options(${target} PRIVATE -Wl,--version-script=${exports}
       $<TARGET_PROPERTY:osm_hardening,INTERFACE_LINK_OPTIONS>)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports})
@@ -73,3 +76,5 @@ osm_product(remote ROOMS remote LINK osm::net
 osm_product(admin ROOMS admin HIDDEN ${json_of_vm} LINK osm::net)
 osm_product(testing ROOMS testing HIDDEN ${json_of_vm} LINK osm::osm Threads::Threads
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf fmt::fmt)
+# Hosts in C see no header of the others.
+osm_product(c ROOMS c HIDDEN ${json_of_vm} EXPORTS libosm_c.map PRIVATE osm::admin osm::net osm::vm osm::osm)

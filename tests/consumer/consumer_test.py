@@ -21,11 +21,13 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 GCC, CLANG = "g++", "clang++-16"
+C_COMPILERS = ("gcc", "clang-16")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 LIBRARIES = ["osm", "osm_net", "osm_vm", "osm_dns", "osm_azure", "osm_kubernetes", "osm_cert_manager", "osm_etcd",
-             "osm_vault", "osm_remote", "osm_admin", "osm_testing"]
+             "osm_vault", "osm_remote", "osm_admin", "osm_c", "osm_testing"]
 MODULES = ["osm", "osm-net", "osm-vm", "osm-dns", "osm-azure", "osm-kubernetes", "osm-cert-manager", "osm-etcd",
-           "osm-vault", "osm-remote", "osm-admin", "osm-testing"]
+           "osm-vault", "osm-remote", "osm-admin", "osm-c", "osm-testing"]
+C_HEADER = "osm/c/osm_c.h"
 
 
 class Failed(Exception):
@@ -131,16 +133,18 @@ def knows_no_paths(prefix):
 
 def exports(place):
     lib = place.both / "lib"
+    shown = r"((typeinfo( name)?|vtable|VTT) for |(non-)?virtual thunk to )?osm::v1::"
+    c_functions = set(re.findall(r"^OSM_C_API [^(]*?(osm_\w+)\(",
+                                 (place.both / "include" / C_HEADER).read_text(), re.M))
     visible = set()
     for name in LIBRARIES:
         library = lib / f"lib{name}.so"
         foreign = []
         for line in place.run("nm", "-DC", "--defined-only", library).splitlines():
             symbol = line.split(" ", 2)[2]
-            if not re.match(r"((typeinfo( name)?|vtable|VTT) for |(non-)?virtual thunk to )?osm::v1::",
-                            symbol):
+            if not (symbol in c_functions if name == "osm_c" else re.match(shown, symbol)):
                 foreign.append(symbol)
-        require(not foreign, f"{library.name} shows what is not osm::v1: {foreign[:5]}")
+        require(not foreign, f"{library.name} shows what is neither osm::v1 nor of {C_HEADER}: {foreign[:5]}")
         visible |= set(place.run("nm", "-D", "--defined-only", "-j", library).split())
         dynamic = place.run("readelf", "-d", library)
         version = re.search(r"Library soname: \[(.+)\]", dynamic)[1]
@@ -148,7 +152,10 @@ def exports(place):
         require((lib / version).exists(), f"{version} is not installed")
         runpath = re.search(r"R(?:UN)?PATH.*\[(.*)\]", dynamic)
         require(runpath is None or runpath[1] == "$ORIGIN", f"{name}: RUNPATH {runpath and runpath[1]}")
-        say(f"exports: {library.name}: {len(visible)} names so far, all osm::v1; SONAME {version}")
+        say(f"exports: {library.name}: {len(visible)} names so far, all ours; SONAME {version}")
+    missing = sorted(c_functions - visible)
+    require(len(c_functions) > 20 and not missing, f"{C_HEADER} declares what no library exports: {missing}")
+    say(f"exports: all {len(c_functions)} functions of {C_HEADER} are there, and nothing else of libosm_c.so")
     everything_public_is_there(place, visible)
     for name in LIBRARIES:
         archive = lib / f"lib{name}.a"
@@ -158,7 +165,8 @@ def exports(place):
         # The second is of our own protos.
         ours = r"\b(osm::v1::|openservicemesh::(certificate|provider)::v1::|boost(::|_asio_))"
         strong = [s for s in symbols
-                  if re.match(r"[0-9a-f]+ [TDBR] ", s) and not re.search(ours, s)]
+                  if re.match(r"[0-9a-f]+ [TDBR] ", s) and not re.search(ours, s)
+                  and not (name == "osm_c" and s.split(" ", 2)[2] in c_functions)]
         require(not strong, f"{archive.name} defines names of nobody's namespace: {strong[:5]}")
     say("exports: every name of the static libraries is in osm::v1 (or Boost's)")
 
@@ -239,6 +247,12 @@ def headers(place):
                              (CLANG, "-std=c++2b", "-fno-exceptions", "-fno-rtti")):
         compile_headers(compiler, flags, "all", reversed(names))
         say(f"headers: together, in reverse, {compiler} {' '.join(flags)}")
+    for compiler, suffix, *flags in (*((c, ".c", "-std=c99", "-Wstrict-prototypes") for c in C_COMPILERS),
+                                     *((c, ".cpp", "-std=c++98") for c in (GCC, CLANG))):
+        unit = (work / f"c_header.{compiler}").with_suffix(suffix)
+        unit.write_text(f"#include <{C_HEADER}>\n")
+        place.run(compiler, *WARNINGS, *flags, *include_flags(place.static), "-fsyntax-only", unit)
+        say(f"headers: {C_HEADER}, {compiler} {' '.join(flags)}")
 
 
 # find_package
@@ -322,12 +336,20 @@ def boost(place):
 # The examples, built as their READMEs say
 
 def examples(place):
-    for name in ("custom_endpoints_provider", "custom_mesh_spec", "embed", "minimal"):
+    for name in ("c_host", "custom_endpoints_provider", "custom_mesh_spec", "embed", "minimal"):
         work = place.fresh(f"examples-{name}")
         configure(place, SOURCE / "examples" / name, work, GCC, place.static)
         place.run("cmake", "--build", work, "-j2")
         place.run(work / name, fails=True)  # it says how to call it
         say(f"examples: {name}")
+    work = place.fresh("examples-python_host")
+    configure(place, SOURCE / "examples/python_host", work, GCC, place.static)
+    place.run("cmake", "--build", work, "-j2")
+    for library in (work / "libosm_c.so", place.both / "lib/libosm_c.so"):
+        said = place.run(sys.executable, SOURCE / "examples/python_host/python_host.py", library, "nowhere",
+                         work, fails=True)
+        require("invalid-argument: osm_options_set_ads_address()" in said, f"{library}: {said}")
+        say(f"examples: python_host with {library.relative_to(place.root)}")
 
 
 # pkg-config
@@ -359,6 +381,13 @@ def pkg_config_case(place):
     machines = build_by_hand(place, place.both, GCC, "machines", ["osm-net", "osm-vm", "osm-testing"])
     run_program(place, machines, LD_LIBRARY_PATH=str(place.both / "lib"))
     say(f"pkg-config: {GCC} shared machines")
+    for compiler, prefix, static in zip(C_COMPILERS, (place.static, place.both), (["--static"], [])):
+        program = place.fresh(f"pkg-config-c-{compiler}") / "c_host"
+        place.run(compiler, "-std=c99", *WARNINGS, SOURCE / "examples/c_host/main.c", "-o", program,
+                  *pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-c"))
+        said = place.run(program, "nowhere", "mesh", "state", fails=True, LD_LIBRARY_PATH=str(prefix / "lib"))
+        require("invalid-argument: osm_options_set_ads_address()" in said, f"{program}: {said}")
+        say(f"pkg-config: {compiler} -std=c99 {'static' if static else 'shared'} c_host")
     nobodys(place)
 
 

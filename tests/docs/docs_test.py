@@ -27,7 +27,7 @@ import cli_page  # noqa: E402
 
 BIN = None  # set by main()
 TARGETS = {"osm", "net", "vm", "testing", "envoy_api", "kubernetes", "vault", "etcd",
-           "cert_manager", "admin"}  # of CMake: osm::net
+           "cert_manager", "admin", "c"}  # of CMake: osm::net
 LIMITATIONS = "docs/limitations.md"
 # Words for a limitation. They stand on that page only; history and the rule itself may use them.
 UNSUPPORTED = re.compile(
@@ -93,7 +93,7 @@ def blocks(page, language):
 def quotes(page):
     """The page's code: (language, the file it says it quotes or None, lines without indentation)."""
     for source, language, block in re.findall(
-            r"(?:^<!-- from (\S+) -->\n)?^ *```(cpp|cmake|yaml|python|proto)\n(.*?)^ *```", page.read_text(), re.M | re.S):
+            r"(?:^<!-- from (\S+) -->\n)?^ *```(cpp|c|cmake|yaml|python|proto)\n(.*?)^ *```", page.read_text(), re.M | re.S):
         yield language, source or None, block.split("\n")
 
 

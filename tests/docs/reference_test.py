@@ -48,8 +48,9 @@ class Reference(unittest.TestCase):
         return [c for c in self.compounds if c.get("kind") in kinds]
 
     def public_members(self, *kinds):
-        """(compound, member) of every class's public part and of the namespaces."""
-        for compound in self.of_kinds("class", "struct", "namespace"):
+        """(compound, member) of every class's public part, of the namespaces and of the C header."""
+        c_headers = [c for c in self.of_kinds("file") if c.findtext("compoundname").endswith(".h")]
+        for compound in [*self.of_kinds("class", "struct", "namespace"), *c_headers]:
             for member in compound.iter("memberdef"):
                 if member.get("prot") == "public" and member.get("kind") in kinds:
                     yield compound, member
@@ -64,7 +65,7 @@ class Reference(unittest.TestCase):
     def test_every_header_class_and_enumeration_says_what_it_is(self):
         things = self.of_kinds("class", "struct", "union")
         self.assertGreater(len(things), 60)
-        things += [c for c in self.of_kinds("file") if c.findtext("compoundname").endswith(".hpp")]
+        things += [c for c in self.of_kinds("file") if c.findtext("compoundname").endswith((".hpp", ".h"))]
         things += [member for _, member in self.public_members("enum")]
         self.explain([f"{place(t)}: {t.findtext('compoundname') or t.findtext('qualifiedname')}"
                       for t in things if t.get("prot") != "private" and not words(t)])
