@@ -53,7 +53,9 @@ class Place:
             if match := re.match(r"(\w+):\w+=(.*)", line):
                 self.cache[match[1]] = match[2]
         self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.root / "home")}
-        self.environment |= {k: v for k, v in os.environ.items() if re.match("LANG|LC_", k)}
+        # With another OSM_CACHE_DIR, the Envoy API would be built anew: its commands name the cache.
+        self.environment |= {k: v for k, v in os.environ.items()
+                             if re.match("LANG|LC_|OSM_CACHE_DIR$", k)}
         if shutil.which("ccache"):
             directory = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True)
             self.environment |= {
