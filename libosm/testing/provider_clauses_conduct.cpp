@@ -241,7 +241,7 @@ struct Flood {
 
   void run() {
     const std::size_t events = bench.options().flood_events;
-    const auto give_up = RealTime::now() + bench.options().clause_deadline / 2;
+    const auto give_up = RealTime::now() + bench.options().clause_deadline / 3;
     while (changes < std::min(kWarmUp, events) && RealTime::now() < give_up) change();
     for (std::size_t i = 0; i < 2500; ++i) announce();
     most = baseline = memory();
@@ -282,8 +282,13 @@ Verdict flood(Bench& bench) {
   if (!bench.start_ready({kBooks})) return not_judged("synced");
   bench.step("flooding");
   const auto& memory = bench.options().memory_in_use;
-  Flood flood{bench, memory ? memory : allocated_bytes};
-  flood.run();
+  // A queue grows in each flood; what the platform's client opens once, a connection say, does not.
+  std::optional<Flood> last_flood;
+  for (int round = 0; round < 2 && !(last_flood && last_flood->flat()); ++round) {
+    last_flood.emplace(Flood{bench, memory ? memory : allocated_bytes});
+    last_flood->run();
+  }
+  const Flood& flood = *last_flood;
   const std::string told = std::to_string(flood.changes) + " changes and " +
                            std::to_string(flood.announcements) +
                            " more announcements while the mesh was busy: memory grew by " +
