@@ -58,6 +58,7 @@ typedef struct osm_options osm_options;
 // Result: options with all defaults; null: memory is exhausted. They may be freed, or used again,
 // after the start of a mesh. Blocking: no.
 OSM_C_API osm_options* osm_options_new(void);
+// Erases a CA that was given, too.
 OSM_C_API void osm_options_free(osm_options* options);
 
 // Directory of YAML files with the objects of the mesh, which is watched for changes and need not
