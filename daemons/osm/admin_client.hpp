@@ -21,7 +21,7 @@ bool may_pass(const Error& error);
 
 using Query = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-// Where the controllers are.
+// Addresses of the controllers.
 struct MeshFlags {
   std::string state_dir;  // empty: $OSM_STATE_DIR, else /var/lib/osm
   ClusterFlags cluster;

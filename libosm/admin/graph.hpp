@@ -1,4 +1,4 @@
-// Who may call whom, as the policies say.
+// The graph of permitted calls, as the policies say.
 #pragma once
 
 #include "osm/net/admin_api.hpp"

@@ -45,7 +45,7 @@ metadata: {name: bad, namespace: shop}
 spec: {destination: {kind: ServiceAccount, name: server, namespace: elsewhere}}
 )";
 
-// What a call said: "" for success, else "<code>: <message>".
+// The result of a call: "" for success, else "<code>: <message>".
 class Said {
  public:
   Said() = default;
