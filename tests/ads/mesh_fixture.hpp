@@ -212,7 +212,7 @@ class TestMesh {
     model::ServiceEndpoints endpoints{translate_test::kServerService, {}};
     for (std::string& address : addresses)
       endpoints.endpoints.push_back(
-          translate_test::endpoint(std::move(address), 14001, translate_test::kServer));
+          translate_test::endpoint_at(std::move(address), 14001, translate_test::kServer));
     changes_.endpoints.insert(translate_test::kServerService);
     mesh_.put(std::move(endpoints));
   }

@@ -12,7 +12,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using ads::Pacer;
@@ -128,4 +129,3 @@ TEST_SUITE("ads::Pacer") {
 }
 
 }  // namespace
-}  // namespace osm

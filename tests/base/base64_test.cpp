@@ -7,7 +7,7 @@
 
 #include "lib/run.hpp"
 
-namespace osm {
+using namespace osm;
 
 TEST_SUITE("base64") {
   TEST_CASE("the RFC's examples read as they are written") {
@@ -37,5 +37,3 @@ TEST_SUITE("base64") {
     }
   }
 }
-
-}  // namespace osm

@@ -8,7 +8,8 @@
 #include <thread>
 #include <vector>
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 TEST_SUITE("CallGate") {
@@ -59,4 +60,3 @@ TEST_SUITE("CallGate") {
 }
 
 }  // namespace
-}  // namespace osm

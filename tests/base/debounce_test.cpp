@@ -6,7 +6,8 @@
 
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -95,4 +96,3 @@ TEST_SUITE("Debounce") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -11,7 +11,8 @@
 #include "base/snapshot_cell.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,4 +190,3 @@ TEST_SUITE("SnapshotCell") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -10,7 +10,8 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using testing::ManualClock;
@@ -215,4 +216,3 @@ TEST_SUITE("Strand") {
 }
 
 }  // namespace
-}  // namespace osm

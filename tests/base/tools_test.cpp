@@ -19,7 +19,8 @@
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,4 +178,3 @@ TEST_CASE("bytes are written as lower-case hexadecimal digits") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -18,7 +18,8 @@
 #include "osm/runtime/system.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 TEST_SUITE("Digest") {
@@ -220,4 +221,3 @@ TEST_SUITE("RandomRng") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -2,7 +2,8 @@
 
 #include "cert_manager/fake_cert_manager.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -340,4 +341,3 @@ TEST_SUITE("cert_manager::Issuer and its CA") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -13,13 +13,15 @@
 #include "certificate/manager_fixture.hpp"
 #include "osm/certificate/request.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
 using std::chrono::minutes;
-using testing::ManagerFixture;
-using testing::workload;
+using certificate::testing::ManagerFixture;
+using certificate::testing::workload;
 
 struct AuditRecord {
   std::string name, serial_number, root;
@@ -42,7 +44,7 @@ struct RecordingSink final : AuditSink {
 struct AuditedFixture : ManagerFixture {
   AuditedFixture() {
     manager = make_manager(
-        {.issuer = std::make_unique<testing::FakeIssuer>(ca), .runtime = runtime, .audit = &sink});
+        {.issuer = std::make_unique<certificate::testing::FakeIssuer>(ca), .runtime = runtime, .audit = &sink});
     executor.run_until_idle();
   }
   ~AuditedFixture() { manager.reset(); }
@@ -112,5 +114,3 @@ TEST_SUITE("certificate::AuditSink") {
     CHECK(line.fields.at("serial_number") == issued->serial_number);
   }
 }
-
-}  // namespace osm::certificate

@@ -13,12 +13,14 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
-using testing::Made;
-using testing::make_ca;
+using certificate::testing::Made;
+using certificate::testing::make_ca;
 
 const TrustDomain kDomain("cluster.local");
 const Subject kBuyer{CommonName("buyer.shop.cluster.local"),
@@ -90,7 +92,7 @@ TEST_SUITE("certificate: an operator's CA") {
     }
     Made weak{openssl::Key(EVP_RSA_gen(1024)), {}};
     weak.certificate =
-        testing::make_certificate({.common_name = "weak",
+        certificate::testing::make_certificate({.common_name = "weak",
                                    .extensions = {{"basicConstraints", "critical,CA:TRUE"},
                                                   {"keyUsage", "critical,keyCertSign"}},
                                    .not_before = f.now - hours(1),
@@ -193,5 +195,3 @@ TEST_SUITE("certificate: an operator's CA") {
     CHECK(load_or_create_ca(options).ok());
   }
 }
-
-}  // namespace osm::certificate

@@ -13,13 +13,15 @@
 #include "certificate/manager_fixture.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using namespace std::string_literals;
 using std::chrono::hours;
-using testing::Made;
-using testing::Wanted;
+using certificate::testing::Made;
+using certificate::testing::Wanted;
 
 const std::string kUri = "spiffe://cluster.local/ns/shop/sa/buyer";
 const Subject kBuyer{CommonName("buyer.shop.cluster.local"), SpiffeId(kUri), Usage::kWorkload};
@@ -32,7 +34,7 @@ const Subject kHook{CommonName("osm-injector.osm-system.svc"),
 struct Asked {
   std::vector<std::string> common_names{kBuyer.common_name.str()};
   std::vector<std::pair<std::string, std::string>> extensions{{"subjectAltName", "URI:" + kUri}};
-  openssl::Key key = testing::new_key();
+  openssl::Key key = certificate::testing::new_key();
   EVP_PKEY* signed_by = nullptr;  // its own when null
   const EVP_MD* digest = EVP_sha256();
   bool challenge = false;
@@ -43,7 +45,7 @@ struct Asked {
 std::string pem_of(const Asked& asked) {
   const openssl::Request request(X509_REQ_new());
   for (const std::string& name : asked.common_names)
-    testing::add_common_name(X509_REQ_get_subject_name(request.get()), name);
+    certificate::testing::add_common_name(X509_REQ_get_subject_name(request.get()), name);
   REQUIRE(X509_REQ_set_pubkey(request.get(), asked.key.get()) == 1);
   STACK_OF(X509_EXTENSION)* list = sk_X509_EXTENSION_new_null();
   for (const auto& [name, value] : asked.extensions) {
@@ -80,7 +82,7 @@ openssl::Key rsa_pss_key() {
 
 // By the manager, whose CA does not even see it.
 void manager_refuses(const Subject& subject, const std::string& pem, const Error& error) {
-  testing::ManagerFixture f;
+  certificate::testing::ManagerFixture f;
   const auto refused = f.manager->certify_request(subject, pem, hours(1));
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error() == error);
@@ -203,7 +205,7 @@ TEST_SUITE("certificate::check_request") {
       refuses({.key = openssl::Key(EVP_EC_gen(group))}, "its key is not taken");
     refuses({.key = openssl::Key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED448")), .digest = nullptr},
             "its key is not taken");
-    const openssl::Key thiefs = testing::new_key();
+    const openssl::Key thiefs = certificate::testing::new_key();
     refuses({.signed_by = thiefs.get()}, "signature is not by its own key");
   }
 
@@ -279,7 +281,7 @@ TEST_SUITE("certificate::check_answer") {
   struct BadCa {
     osm::testing::ManualClock clock;
     WallTime now = clock.wall_now();
-    Made root = testing::make_ca("root", now);
+    Made root = certificate::testing::make_ca("root", now);
     KeyAndRequest asked = make_request(kBuyer).value();
     openssl::Key key = x509::parse_key(asked.key.pem()).value();
     Wanted good{.common_name = kBuyer.common_name.str(),
@@ -294,7 +296,7 @@ TEST_SUITE("certificate::check_answer") {
       return check_answer({kBuyer, asked.request_pem, chain, bundle, hours(48)}, clock);
     }
     std::string leaf(const Wanted& wanted) const {
-      return x509::to_pem(*testing::make_certificate(wanted, *key, &root)).value();
+      return x509::to_pem(*certificate::testing::make_certificate(wanted, *key, &root)).value();
     }
     void refuses(const std::string& chain, const std::string& bundle,
                  const std::string& reason) const {
@@ -327,10 +329,10 @@ TEST_SUITE("certificate::check_answer") {
 
   TEST_CASE("intermediates are put in their order, whatever the CA's") {
     const BadCa ca;
-    const Made middle = testing::make_ca("middle", ca.now, &ca.root);
-    const Made low = testing::make_ca("low", ca.now, &middle);
+    const Made middle = certificate::testing::make_ca("middle", ca.now, &ca.root);
+    const Made low = certificate::testing::make_ca("low", ca.now, &middle);
     const std::string leaf =
-        x509::to_pem(*testing::make_certificate(ca.good, *ca.key, &low)).value();
+        x509::to_pem(*certificate::testing::make_certificate(ca.good, *ca.key, &low)).value();
     const auto taken = ca.check(leaf + middle.pem() + low.pem(), ca.root.pem());
     REQUIRE_MESSAGE(taken.ok(), taken.error().text());
     CHECK(taken->chain_pem == leaf + low.pem() + middle.pem());
@@ -375,10 +377,10 @@ TEST_SUITE("certificate::check_answer") {
 
   TEST_CASE("another key, another CA and noise are refused") {
     const BadCa ca;
-    const auto other_key = testing::new_key();
-    ca.refuses(x509::to_pem(*testing::make_certificate(ca.good, *other_key, &ca.root)).value(),
+    const auto other_key = certificate::testing::new_key();
+    ca.refuses(x509::to_pem(*certificate::testing::make_certificate(ca.good, *other_key, &ca.root)).value(),
                ca.root.pem(), "another key");
-    ca.refuses(ca.leaf(ca.good), testing::make_ca("root", ca.now).pem(), "does not end at a root");
+    ca.refuses(ca.leaf(ca.good), certificate::testing::make_ca("root", ca.now).pem(), "does not end at a root");
     ca.refuses("", ca.root.pem(), "no PEM certificate");
     ca.refuses(ca.leaf(ca.good) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
                ca.root.pem(), "cannot be read");
@@ -388,5 +390,3 @@ TEST_SUITE("certificate::check_answer") {
     ca.refuses(long_chain, ca.root.pem(), "longer than 10");
   }
 }
-
-}  // namespace osm::certificate

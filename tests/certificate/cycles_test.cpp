@@ -18,7 +18,9 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 // A sanitizer makes memory grow by itself, and tells of leaks in its own way.
@@ -94,7 +96,7 @@ TEST_SUITE("certificate::Manager over many cycles") {
     Mesh mesh;
     REQUIRE(mesh.cycle(kWarmUp) == 0);
     const long before = resident_bytes();
-    const testing::Watch watch(kKeysBegin);
+    const certificate::testing::Watch watch(kKeysBegin);
     REQUIRE(mesh.cycle(kCycles) == 0);
     const long growth = resident_bytes() - before;
     MESSAGE("resident memory grew by " << growth / 1024 << " kB over " << kCycles << " cycles");
@@ -104,5 +106,3 @@ TEST_SUITE("certificate::Manager over many cycles") {
     if (kMeasurable && osm::testing::long_run()) CHECK(growth <= kMostGrowth);
   }
 }
-
-}  // namespace osm::certificate

@@ -23,7 +23,9 @@
 #include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -306,5 +308,3 @@ TEST_SUITE("certificate::load_or_create_directory_ca") {
     CHECK(load_or_create_directory_ca({directory.ca(), kDomain, clock}).ok());
   }
 }
-
-}  // namespace osm::certificate

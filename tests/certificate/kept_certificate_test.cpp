@@ -6,7 +6,9 @@
 
 #include "certificate/manager_fixture.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
@@ -14,7 +16,7 @@ using std::chrono::hours;
 const Subject kOld = webhook_subject(TrustDomain("old.example"), "osm-injector", "osm-system");
 const Subject kNew = webhook_subject(TrustDomain("new.example"), "osm-injector", "osm-system");
 
-struct Fixture : testing::ManagerFixture {
+struct Fixture : certificate::testing::ManagerFixture {
   std::unique_ptr<KeptCertificate> kept = KeptCertificate::issue(*manager, kOld).value();
 };
 
@@ -65,4 +67,3 @@ TEST_SUITE("certificate::KeptCertificate") {
     }
   }
 }
-}  // namespace osm::certificate

@@ -11,7 +11,9 @@
 #include "osm/runtime/system.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
@@ -331,5 +333,3 @@ TEST_SUITE("certificate::LocalIssuer") {
     CHECK(judged == std::vector<int>(4, X509_V_OK));
   }
 }
-
-}  // namespace osm::certificate

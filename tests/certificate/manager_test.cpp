@@ -17,14 +17,16 @@
 #include "lib/run.hpp"
 #include "osm/certificate/request.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
-using testing::ManagerFixture;
-using testing::workload;
+using certificate::testing::ManagerFixture;
+using certificate::testing::workload;
 
 const Error kCaDown{ErrorCode::kUnavailable, "CA unreachable"};
 
@@ -637,5 +639,3 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.ca.total == 2);
   }
 }
-
-}  // namespace osm::certificate

@@ -10,7 +10,9 @@
 #include "certificate/issuance.hpp"
 #include "certificate/x509.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using Bytes = std::vector<unsigned char>;
@@ -101,5 +103,3 @@ TEST_SUITE("certificate::p256") {
       CHECK_FALSE(x509::parse_request_key(broken).ok());
   }
 }
-
-}  // namespace osm::certificate

@@ -14,7 +14,9 @@
 #include "model/names.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
@@ -26,7 +28,7 @@ const TrustDomain kDomain("cluster.local");
 const ServiceIdentity kBuyer{"shop", "buyer"};
 const ServiceIdentity kStore{"shop", "store"};
 
-struct Fixture : testing::ManagerFixture {
+struct Fixture : certificate::testing::ManagerFixture {
   Fixture() {
     source = std::make_unique<ServiceCertificates>(ServiceCertificatesOptions{
         .manager = *manager, .runtime = runtime, .trust_domain = kDomain, .validity = [this] {
@@ -116,7 +118,7 @@ TEST_SUITE("certificate::ServiceCertificates") {
   TEST_CASE("certificates of others in the same manager are not announced") {
     Fixture f;
     f.issue("controller");
-    REQUIRE(f.manager->rotate_certificate(testing::workload("controller").common_name).ok());
+    REQUIRE(f.manager->rotate_certificate(certificate::testing::workload("controller").common_name).ok());
     f.executor.run_until_idle();
     CHECK(f.heard.empty());
   }
@@ -137,7 +139,7 @@ TEST_SUITE("certificate::ServiceCertificates") {
 
   TEST_CASE("a name that another subject holds is asked for again until it is free") {
     Fixture f;
-    Subject other = testing::workload("other");
+    Subject other = certificate::testing::workload("other");
     other.common_name = model::service_common_name(kDomain, kBuyer);
     REQUIRE(f.manager->issue_certificate(other, hours(48)).ok());
     CHECK(f.source->certificate_for(kBuyer) == nullptr);
@@ -368,5 +370,3 @@ TEST_SUITE("certificate::ServiceCertificates") {
     CHECK(f.heard.empty());
   }
 }
-
-}  // namespace osm::certificate

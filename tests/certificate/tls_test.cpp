@@ -11,7 +11,9 @@
 #include "certificate/x509.hpp"
 #include "osm/runtime/system.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using Context = openssl::Handle<SSL_CTX, SSL_CTX_free>;
@@ -159,5 +161,3 @@ TEST_SUITE("certificate over TLS") {
     CHECK(shake_hands(client, server).server_done);
   }
 }
-
-}  // namespace osm::certificate

@@ -10,13 +10,15 @@
 #include "certificate/manager_fixture.hpp"
 #include "lib/run.hpp"
 
-namespace osm::certificate {
+using namespace osm;
+using namespace osm::certificate;
+
 namespace {
 
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
-using testing::ManagerFixture;
+using certificate::testing::ManagerFixture;
 
 // Every certificate is really made.
 const int kIdentities = osm::testing::steps(100, 1'000);
@@ -172,5 +174,3 @@ TEST_SUITE("certificate::Manager over a week") {
     CHECK(margin(f) > seconds(0));
   }
 }
-
-}  // namespace osm::certificate

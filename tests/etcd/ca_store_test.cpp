@@ -9,7 +9,8 @@
 #include "osm/certificate/etcd_ca.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using certificate::CaStore;
@@ -285,4 +286,3 @@ TEST_SUITE("etcd::make_ca_store") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -16,7 +16,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using etcd_test::contains;
@@ -350,4 +351,3 @@ TEST_SUITE("etcd::make_object_store") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -7,7 +7,8 @@
 #include "etcd/object_keys.hpp"
 #include "osm/spec/etcd_store.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using etcd_test::contains;
@@ -119,4 +120,3 @@ TEST_SUITE("etcd::ObjectKeys") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -8,7 +8,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using etcd::Replicas;
@@ -282,4 +283,3 @@ TEST_SUITE("etcd::make_replicas") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -5,7 +5,8 @@
 #include "lib/replica_contracts.hpp"
 #include "osm/certificate/etcd_replicas.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using etcd_test::contains;
@@ -90,4 +91,3 @@ TEST_SUITE("etcd::make_rotation_record") {
 }
 
 }  // namespace
-}  // namespace osm

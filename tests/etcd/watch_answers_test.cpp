@@ -4,7 +4,8 @@
 
 #include "base/base64.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using etcd::WatchAnswer;
@@ -87,4 +88,3 @@ TEST_SUITE("etcd::WatchReader") {
 }
 
 }  // namespace
-}  // namespace osm

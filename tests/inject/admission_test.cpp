@@ -8,7 +8,9 @@
 
 #include "base/base64.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 namespace json = boost::json;
@@ -188,5 +190,3 @@ TEST_SUITE("inject::answer_admission") {
     CHECK_FALSE(asked);
   }
 }
-
-}  // namespace osm::inject

@@ -9,7 +9,9 @@
 #include "inject/golden.hpp"
 #include "inject/run.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 const std::string kUuid = "6f2c1f0e-5c6b-4d6e-9f55-0d6d8a3a9c11";
@@ -277,5 +279,3 @@ TEST_SUITE("inject::vm_bootstrap") {
     CHECK(rootless.failure() == "trust bundle: is empty");
   }
 }
-
-}  // namespace osm::inject

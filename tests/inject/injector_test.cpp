@@ -23,7 +23,9 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 namespace json = boost::json;
@@ -618,5 +620,3 @@ TEST_SUITE("inject::Injector") {
     CHECK(mesh.ask(request_for(golden_pod("plain").pod)).at("allowed") == true);
   }
 }
-
-}  // namespace osm::inject

@@ -14,7 +14,9 @@
 #include "inject/run.hpp"
 #include "lib/run.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 std::string script(const InterceptionOptions& options) {
@@ -255,5 +257,3 @@ TEST_SUITE("intercept.sh in a real network namespace") {
     CHECK(output == "intercept.sh: unknown argument '--delete'; usage: intercept.sh [--remove]\n");
   }
 }
-
-}  // namespace osm::inject

@@ -7,7 +7,9 @@
 #include "inject/pod_cases.hpp"
 #include "inject/run.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 using inject_test::golden_pod;
@@ -74,5 +76,3 @@ TEST_SUITE("inject::pod_bootstrap") {
       CHECK_MESSAGE(contains(file.content, "the key") == (file.name == "sds_key.pem"), file.name);
   }
 }
-
-}  // namespace osm::inject

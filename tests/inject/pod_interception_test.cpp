@@ -7,7 +7,8 @@
 #include "inject/pod_cases.hpp"
 #include "osm/inject/pod_interception.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 namespace json = boost::json;
@@ -95,5 +96,3 @@ TEST_SUITE("inject::pod_interception") {
     refusal_of(R"({"interfaces":[")" + std::string(70'000, 'a') + "\"]}");
   }
 }
-
-}  // namespace osm

@@ -8,7 +8,9 @@
 #include "inject/pod_cases.hpp"
 #include "inject/run.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 using inject_test::golden_pod;
@@ -304,5 +306,3 @@ TEST_SUITE("probes through a real Envoy") {
     CHECK(std::stod(output.substr(4)) >= 11.5);
   }
 }
-
-}  // namespace osm::inject

@@ -11,7 +11,9 @@
 #include "inject/pod_cases.hpp"
 #include "inject/pod_names.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 namespace json = boost::json;
@@ -360,5 +362,3 @@ TEST_SUITE("inject::wants_sidecar") {
     CHECK_FALSE(wanted(ignored, beside).value_or(true));
   }
 }
-
-}  // namespace osm::inject

@@ -13,7 +13,9 @@
 #include "inject/pod_names.hpp"
 #include "lib/run.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 namespace json = boost::json;
@@ -256,5 +258,3 @@ TEST_SUITE("inject, any pod") {
     }
   }
 }
-
-}  // namespace osm::inject

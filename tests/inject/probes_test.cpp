@@ -10,7 +10,9 @@
 #include "inject/json_tools.hpp"
 #include "inject/pod_cases.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 namespace json = boost::json;
@@ -191,5 +193,3 @@ TEST_SUITE("a sidecar that ends together with its pod's containers") {
 
   TEST_CASE("a native one needs no hook: it is ended last") { CHECK(drain_of(30, true) == 0); }
 }
-
-}  // namespace osm::inject

@@ -6,7 +6,9 @@
 #include "inject/reviews.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 using Fields = std::vector<std::string>;
@@ -114,5 +116,3 @@ TEST_SUITE("inject::Validator of policies") {
     CHECK(create({kPolicyApi, "UpstreamTrafficSetting", kSetting, "second"}).allowed);
   }
 }
-
-}  // namespace osm::inject

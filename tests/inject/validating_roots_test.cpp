@@ -5,7 +5,9 @@
 
 #include "inject/reviews.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 using Fixture = ValidatorFixture;
@@ -129,5 +131,3 @@ TEST_SUITE("inject::Validator of MeshRootCertificates") {
     CHECK(remove(stray).allowed);
   }
 }
-
-}  // namespace osm::inject

@@ -6,7 +6,9 @@
 
 #include "inject/reviews.hpp"
 
-namespace osm::inject {
+using namespace osm;
+using namespace osm::inject;
+
 namespace {
 
 using Fixture = ValidatorFixture;
@@ -216,5 +218,3 @@ TEST_SUITE("inject::Validator") {
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
   }
 }
-
-}  // namespace osm::inject

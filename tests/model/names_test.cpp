@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace osm::model {
+using namespace osm;
+using namespace osm::model;
+
 namespace {
 
 const TrustDomain kDomain("cluster.local");
@@ -113,15 +115,14 @@ TEST_SUITE("model::names") {
 
   TEST_CASE("a derived proxy id is UUIDv5 of trust domain, namespace and name, for ever") {
     // Computed by another implementation: python3 -c 'uuid.uuid5(namespace, "cluster.local/...")'.
-    CHECK(derived_proxy_id(kDomain, {"bookstore", "bookstore-v1"}).str() ==
+    CHECK(model::derived_proxy_id(kDomain, {"bookstore", "bookstore-v1"}).str() ==
           "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
-    CHECK(derived_proxy_id(kDomain, {"bookstore", "bookstore-v2"}).str() ==
+    CHECK(model::derived_proxy_id(kDomain, {"bookstore", "bookstore-v2"}).str() ==
           "dc907db6-dd5c-5e44-8127-cfa9b981c97d");
-    CHECK(derived_proxy_id(TrustDomain("other.local"), {"bookstore", "bookstore-v1"}).str() !=
+    CHECK(model::derived_proxy_id(TrustDomain("other.local"), {"bookstore", "bookstore-v1"}).str() !=
           "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
-    CHECK(is_uuid(derived_proxy_id(kDomain, {"a", "b"}).str()));
+    CHECK(is_uuid(model::derived_proxy_id(kDomain, {"a", "b"}).str()));
   }
 }
 
 }  // namespace
-}  // namespace osm::model

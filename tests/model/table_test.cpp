@@ -8,7 +8,9 @@
 #include "lib/run.hpp"
 #include "lib/tables.hpp"
 
-namespace osm::model {
+using namespace osm;
+using namespace osm::model;
+
 namespace {
 
 struct Item {
@@ -83,4 +85,3 @@ TEST_SUITE("model::Table") {
 }
 
 }  // namespace
-}  // namespace osm::model

@@ -7,7 +7,8 @@
 #include "osm/values/proxy.hpp"
 #include "osm/values/service.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 TEST_SUITE("protocol_of") {
@@ -162,4 +163,3 @@ TEST_SUITE("model::MeshSnapshot") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -10,7 +10,9 @@
 #include "net/io_fixture.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -176,4 +178,3 @@ TEST_SUITE("net::AsioExecutor") {
 }
 
 }  // namespace
-}  // namespace osm::net

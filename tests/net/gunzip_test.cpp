@@ -8,7 +8,9 @@
 #include "lib/run.hpp"
 #include "net/gzip_text.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 constexpr std::size_t kMost = 4 * 1024 * 1024;
@@ -105,4 +107,3 @@ TEST_SUITE("net::Gunzip") {
 }
 
 }  // namespace
-}  // namespace osm::net

@@ -10,7 +10,9 @@
 #include "net/scripted_server.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -412,4 +414,3 @@ TEST_SUITE("net::HttpClient") {
 }
 
 }  // namespace
-}  // namespace osm::net

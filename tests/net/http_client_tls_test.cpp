@@ -11,7 +11,9 @@
 #include "osm/net/http_client.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -253,4 +255,3 @@ TEST_SUITE("net::HttpClient over TLS") {
 }
 
 }  // namespace
-}  // namespace osm::net

@@ -25,7 +25,9 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -581,4 +583,3 @@ TEST_SUITE("net::http_call") {
 }
 
 }  // namespace
-}  // namespace osm::net

@@ -14,7 +14,9 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -279,4 +281,3 @@ TEST_SUITE("net::HttpServer over TLS") {
 }
 
 }  // namespace
-}  // namespace osm::net

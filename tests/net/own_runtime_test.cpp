@@ -12,7 +12,8 @@
 
 #include "osm/runtime/own_runtime.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 // A pipe that a log is written into.
@@ -99,4 +100,3 @@ TEST_SUITE("OwnRuntime") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -13,7 +13,9 @@
 #include "osm/runtime/prometheus_registry.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::net {
+using namespace osm;
+using namespace osm::net;
+
 namespace {
 
 TEST_SUITE("net::Address") {
@@ -235,4 +237,3 @@ TEST_SUITE("net::PrometheusRegistry") {
 }
 
 }  // namespace
-}  // namespace osm::net

@@ -10,7 +10,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "rotation_rig.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using root_rotation::RootSet;
@@ -135,4 +136,3 @@ TEST_SUITE("root_rotation::RootSet") {
 }
 
 }  // namespace
-}  // namespace osm

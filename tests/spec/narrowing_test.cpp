@@ -241,10 +241,10 @@ void edit(Objects& objects, Rng& rng) {
 
 TEST_SUITE("spec::decode of random edits") {
   TEST_CASE("an object with one more bad element never grants more") {
-    Rng rng = testing::seeded();
+    Rng rng = osm::testing::seeded();
     int elements = 0;
     int narrower = 0;
-    for (int step = 0; step < testing::steps(2'000, 100'000); ++step) {
+    for (int step = 0; step < osm::testing::steps(2'000, 100'000); ++step) {
       Objects objects = valid_objects(rng);
       const Outcome before = outcome_of(objects);
       REQUIRE_FALSE(before.refusals);

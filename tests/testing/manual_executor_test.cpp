@@ -10,7 +10,9 @@
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::inline v1::testing {
+using namespace osm;
+using namespace osm::testing;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,4 +179,3 @@ TEST_SUITE("testing::sinks") {
 }
 
 }  // namespace
-}  // namespace osm::inline v1::testing

@@ -187,7 +187,7 @@ class Rig {
     entry.ports = {port(kServerService, number(service_port_), number(target_port_), protocol_)};
     mesh_.put(entry);
     mesh_.put(model::ServiceEndpoints{kServerService,
-                                      {endpoint("127.0.0.1", number(target_port_), kServer)}});
+                                      {endpoint_at("127.0.0.1", number(target_port_), kServer)}});
     mesh_.put(kServer, {}, inbound);
     for (const ServiceIdentity& client : clients)
       mesh_.put(client, {upstream(kServerService, {kServer})});

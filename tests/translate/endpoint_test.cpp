@@ -26,7 +26,7 @@ std::vector<std::string> hosts(const ClusterLoadAssignment& assignment) {
 Mesh two_accounts() {
   auto mesh = worked_example();
   mesh.put(model::ServiceEndpoints{
-      kServerService, {endpoint("10.1.0.1", 14001, kBlue), endpoint("10.1.0.2", 14001, kGreen)}});
+      kServerService, {endpoint_at("10.1.0.1", 14001, kBlue), endpoint_at("10.1.0.2", 14001, kGreen)}});
   return mesh;
 }
 
@@ -61,8 +61,8 @@ TEST_SUITE("translate::endpoint") {
                    port(kServerService, 90, 14002, Protocol::kHttp, "admin")};
     mesh.put(entry);
     mesh.put(model::ServiceEndpoints{kServerService,
-                                     {endpoint("10.1.0.1", 14001, kServer, "web"),
-                                      endpoint("10.1.0.1", 14002, kServer, "admin")}});
+                                     {endpoint_at("10.1.0.1", 14001, kServer, "web"),
+                                      endpoint_at("10.1.0.1", 14002, kServer, "admin")}});
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")) ==
           std::vector<std::string>{"local 10.1.0.1:14001"});
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14002")) ==
@@ -73,19 +73,19 @@ TEST_SUITE("translate::endpoint") {
     auto mesh = worked_example();
     mesh.put(model::ServiceEndpoints{
         kServerService,
-        {endpoint("10.1.0.1", 14001, kServer), endpoint("10.1.0.2", 15555, kServer)}});
+        {endpoint_at("10.1.0.1", 14001, kServer), endpoint_at("10.1.0.2", 15555, kServer)}});
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")) ==
           std::vector<std::string>{"local 10.1.0.1:14001", "local 10.1.0.2:15555"});
   }
 
   TEST_CASE("zones are localities, weights are weights, and weight 0 is no endpoint") {
     auto mesh = worked_example();
-    auto far = endpoint("10.1.0.1", 14001, kServer);
+    auto far = endpoint_at("10.1.0.1", 14001, kServer);
     far.zone = "b";
-    auto heavy = endpoint("10.1.0.2", 14001, kServer);
+    auto heavy = endpoint_at("10.1.0.2", 14001, kServer);
     heavy.zone = "a";
     heavy.weight = 7;
-    auto none = endpoint("10.1.0.3", 14001, kServer);
+    auto none = endpoint_at("10.1.0.3", 14001, kServer);
     none.weight = 0;
     mesh.put(model::ServiceEndpoints{kServerService, {far, heavy, none}});
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")) ==
@@ -94,12 +94,12 @@ TEST_SUITE("translate::endpoint") {
 
   TEST_CASE("weights that sum to more than Envoy takes shrink together, in all zones") {
     auto mesh = worked_example();
-    auto heavy = endpoint("10.1.0.1", 14001, kServer);
+    auto heavy = endpoint_at("10.1.0.1", 14001, kServer);
     heavy.weight = 4'000'000'000;
-    auto half = endpoint("10.1.0.2", 14001, kServer);
+    auto half = endpoint_at("10.1.0.2", 14001, kServer);
     half.weight = 2'000'000'000;
     half.zone = "far";
-    auto light = endpoint("10.1.0.3", 14001, kServer);
+    auto light = endpoint_at("10.1.0.3", 14001, kServer);
     light.weight = 1;
     mesh.put(model::ServiceEndpoints{kServerService, {heavy, half, light}});
     const auto assignment = mesh.assignment(client_class(), "server/server|14001");
@@ -128,7 +128,7 @@ TEST_SUITE("translate::endpoint") {
     mesh.put(entry);
     mesh.put(model::ServiceEndpoints{
         kServerService,
-        {endpoint("10.1.0.1", 14001, kServer, "a"), endpoint("10.1.0.1", 14001, kServer, "b")}});
+        {endpoint_at("10.1.0.1", 14001, kServer, "a"), endpoint_at("10.1.0.1", 14001, kServer, "b")}});
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")).size() == 1);
   }
 

@@ -118,10 +118,10 @@ TEST_SUITE("translate for gRPC libraries") {
 
   TEST_CASE("localities have the weight of their hosts, and only here") {
     Mesh mesh = xds_mesh();
-    Endpoint heavy = endpoint("10.1.0.8", 14001, kServer);
+    Endpoint heavy = endpoint_at("10.1.0.8", 14001, kServer);
     heavy.weight = 4;
     mesh.put(model::ServiceEndpoints{kServerService,
-                                     {endpoint("10.1.0.9", 14001, kServer), std::move(heavy)}});
+                                     {endpoint_at("10.1.0.9", 14001, kServer), std::move(heavy)}});
     CHECK(mesh.assignment(caller(), kCluster).endpoints(0).load_balancing_weight().value() == 5);
     CHECK_FALSE(mesh.assignment(client_class(), kCluster).endpoints(0).has_load_balancing_weight());
   }

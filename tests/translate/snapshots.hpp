@@ -30,7 +30,7 @@ inline MeshService port(ServiceName service, std::uint16_t dialled, std::uint16_
   return {std::move(service), std::move(name), Port{dialled}, Port{target}, protocol};
 }
 
-inline Endpoint endpoint(std::string address, std::uint16_t target, ServiceIdentity identity,
+inline Endpoint endpoint_at(std::string address, std::uint16_t target, ServiceIdentity identity,
                          std::string service_port = "") {
   Endpoint out;
   out.address = std::move(address);
@@ -181,7 +181,7 @@ inline InboundTrafficPolicy tcp_target(std::string name, std::vector<ServiceIden
 inline Mesh worked_example(Protocol protocol = Protocol::kHttp) {
   Mesh mesh;
   mesh.put(server_entry(protocol));
-  mesh.put(model::ServiceEndpoints{kServerService, {endpoint("10.1.0.9", 14001, kServer)}});
+  mesh.put(model::ServiceEndpoints{kServerService, {endpoint_at("10.1.0.9", 14001, kServer)}});
   mesh.put(kClient, {upstream(kServerService, {kServer})});
   InboundTrafficPolicy target = tcp_target("tt", {kClient});
   if (is_http(protocol)) target = http_target("tt", {kClient}, {{"ok", "/status/.*", {"GET"}, {}}});

@@ -2,10 +2,12 @@
 
 #include "vault/vault_fixture.hpp"
 
-namespace osm::vault {
+using namespace osm;
+using namespace osm::vault;
+
 namespace {
 
-using namespace testing;
+using namespace vault::testing;
 
 TEST_SUITE("vault::make_vault_issuer: failures") {
   TEST_CASE("a refusal of Vault becomes a typed error with its text, and health shows it") {
@@ -261,4 +263,3 @@ TEST_SUITE("vault::make_vault_issuer: failures") {
 }
 
 }  // namespace
-}  // namespace osm::vault

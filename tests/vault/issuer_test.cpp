@@ -5,10 +5,12 @@
 #include "osm/certificate/make_manager.hpp"
 #include "vault/vault_fixture.hpp"
 
-namespace osm::vault {
+using namespace osm;
+using namespace osm::vault;
+
 namespace {
 
-using namespace testing;
+using namespace vault::testing;
 
 certificate::ManagerOptions manager_options(VaultFixture& f) {
   return {.issuer = std::move(f.issuer),
@@ -150,4 +152,3 @@ TEST_SUITE("vault::make_vault_issuer: signing") {
 }
 
 }  // namespace
-}  // namespace osm::vault

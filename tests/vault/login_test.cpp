@@ -5,10 +5,12 @@
 #include "lib/temporary_directory.hpp"
 #include "vault/vault_fixture.hpp"
 
-namespace osm::vault {
+using namespace osm;
+using namespace osm::vault;
+
 namespace {
 
-using namespace testing;
+using namespace vault::testing;
 
 // Lets time pass for Vault's tokens as for everybody.
 void let_pass(VaultFixture& f, std::chrono::minutes time) {
@@ -245,4 +247,3 @@ TEST_SUITE("vault: secrets") {
 }
 
 }  // namespace
-}  // namespace osm::vault

@@ -8,7 +8,8 @@
 
 #include "lib/temporary_directory.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes::Access;
@@ -190,4 +191,3 @@ TEST_SUITE("kubernetes::access") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -12,7 +12,8 @@
 #include "osm/kubernetes/admin_access.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 namespace json = boost::json;
@@ -243,4 +244,3 @@ TEST_SUITE("kubernetes: access to the admin API") {
 }
 
 }  // namespace
-}  // namespace osm

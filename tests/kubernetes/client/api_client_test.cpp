@@ -18,7 +18,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using net::HttpRequest;
@@ -452,4 +453,3 @@ TEST_SUITE("kubernetes::make_api_client") {
 }
 
 }  // namespace
-}  // namespace osm

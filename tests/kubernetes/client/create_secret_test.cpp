@@ -5,7 +5,8 @@
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 namespace k = kubernetes;
@@ -67,4 +68,3 @@ TEST_SUITE("kubernetes::create_secret") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -13,7 +13,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes::Access;
@@ -272,4 +273,3 @@ TEST_SUITE("kubernetes::run_program") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -15,7 +15,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes::Informer;
@@ -686,4 +687,3 @@ TEST_SUITE("kubernetes::Informer") {
 }
 
 }  // namespace
-}  // namespace osm

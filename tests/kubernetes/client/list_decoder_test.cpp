@@ -9,7 +9,8 @@
 #include "base/json.hpp"
 #include "lib/run.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes::ListDecoder;
@@ -114,4 +115,3 @@ TEST_SUITE("kubernetes::ListDecoder") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -8,7 +8,8 @@
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/mesh_resources.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes::reduce;
@@ -117,4 +118,3 @@ TEST_SUITE("kubernetes::reduce") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -4,7 +4,8 @@
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 struct Fixture {
@@ -54,4 +55,3 @@ TEST_SUITE("kubernetes::server_minor_version") {
 }
 
 }  // namespace
-}  // namespace osm

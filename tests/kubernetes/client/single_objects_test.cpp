@@ -6,7 +6,8 @@
 #include "osm/kubernetes/objects.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 namespace k = kubernetes;
@@ -70,4 +71,3 @@ TEST_SUITE("kubernetes: single objects") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -8,7 +8,8 @@
 #include "base/json.hpp"
 #include "lib/run.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes::WatchDecoder;
@@ -110,4 +111,3 @@ TEST_SUITE("kubernetes::WatchDecoder") {
 }
 
 }  // namespace
-}  // namespace osm

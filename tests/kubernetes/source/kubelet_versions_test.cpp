@@ -14,7 +14,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 namespace k = kubernetes;
@@ -108,4 +109,3 @@ TEST_SUITE("kubernetes::follow_kubelet_versions") {
 }
 
 }  // namespace
-}  // namespace osm

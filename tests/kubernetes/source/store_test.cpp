@@ -22,7 +22,8 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 using kubernetes_test::WatchServer;
@@ -363,4 +364,3 @@ TEST_SUITE("kubernetes::make_store") {
 }
 
 }  // namespace
-}  // namespace osm

@@ -8,7 +8,8 @@
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm {
+using namespace osm;
+
 namespace {
 
 namespace k = kubernetes;
@@ -163,4 +164,3 @@ TEST_SUITE("kubernetes::make_rotation_record") {
 }
 
 }  // namespace
-}  // namespace osm
