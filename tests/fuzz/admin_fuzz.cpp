@@ -24,7 +24,9 @@
 #include "osm/testing/memory_object_store.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -139,10 +141,6 @@ void run(Choices choices) {
   check(controller.api(request));
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("admin", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -17,7 +17,9 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -126,10 +128,6 @@ void run(std::string_view input) {
   require(once_more.is_null(), "injecting again changes nothing", json::serialize(once_more));
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("admission", [](std::string_view input) { run(input); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::text_of(data, size));
-  return 0;
-}
+}  // namespace

@@ -12,7 +12,9 @@
 #include "azure/url.hpp"
 #include "fuzz/fuzz.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 bool printable(std::string_view text) {
@@ -64,10 +66,6 @@ void run(std::string_view input) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("azure_answer", [](std::string_view input) { run(input); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::text_of(data, size));
-  return 0;
-}
+}  // namespace

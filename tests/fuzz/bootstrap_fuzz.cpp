@@ -14,7 +14,9 @@
 #include "osm/inject/vm_bootstrap.hpp"
 #include "spec/yaml.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -186,10 +188,6 @@ void run(Choices choices) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("bootstrap", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -11,7 +11,9 @@
 #include "fuzz/fuzz.hpp"
 #include "osm/runtime/system.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace x509 = certificate::x509;
@@ -86,10 +88,6 @@ void run(Choices choices) {
   require_clean_queue();
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("certificate", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

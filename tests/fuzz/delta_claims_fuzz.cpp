@@ -14,7 +14,9 @@
 #include "envoy/service/discovery/v3/discovery.pb.h"
 #include "fuzz/fuzz.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using ads::EncodedPtr;
@@ -156,10 +158,6 @@ void run(Choices choices) {
   proxy.settle();
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("delta_claims", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

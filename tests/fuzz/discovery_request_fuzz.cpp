@@ -11,7 +11,9 @@
 #include "envoy/service/discovery/v3/discovery.pb.h"
 #include "fuzz/fuzz.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 void check_inside(std::string_view bytes, std::string_view part) {
@@ -70,12 +72,10 @@ void run(std::string_view bytes) {
   compare<discovery::DeltaDiscoveryRequest>(ads::parse_delta_request(bytes), bytes);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+const bool kAdded = add("discovery_request", [](std::string_view input) {
   // Protobuf would print a line for every text that is not UTF-8.
   [[maybe_unused]] static const auto loud = google::protobuf::SetLogHandler(nullptr);
-  osm::fuzz::run(osm::fuzz::text_of(data, size));
-  return 0;
-}
+  run(input);
+});
+
+}  // namespace

@@ -9,7 +9,9 @@
 #include "fuzz/fuzz.hpp"
 #include "model/ip_address.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 void run(std::span<const unsigned char> input) {
@@ -36,10 +38,6 @@ void run(std::span<const unsigned char> input) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("dns_answer", [](std::string_view input) { run({reinterpret_cast<const std::uint8_t*>(input.data()), input.size()}); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run({data, size});
-  return 0;
-}
+}  // namespace

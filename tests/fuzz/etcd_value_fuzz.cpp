@@ -16,7 +16,9 @@
 #include "osm/net/http_server.hpp"
 #include "osm/testing/thread_executor.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -84,10 +86,6 @@ void run(Choices choices) {
   require(!*pem || base64((*pem)->pem()) == value, "a CA is taken exactly", body);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("etcd_value", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

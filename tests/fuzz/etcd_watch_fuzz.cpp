@@ -12,7 +12,9 @@
 #include "etcd/watch_answers.hpp"
 #include "fuzz/fuzz.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using etcd::WatchAnswer;
@@ -100,10 +102,6 @@ void run(Choices choices) {
   check_table(parts.answers);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("etcd_watch", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -8,14 +8,26 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 namespace osm::fuzz {
+
+using Run = void (*)(std::string_view input);
+
+// The fuzzers of this program, by name.
+inline std::map<std::string, Run>& fuzzers() {
+  static std::map<std::string, Run> all;
+  return all;
+}
+
+// Adds one while the program starts: `const bool kAdded = add("names", run);`.
+inline bool add(const char* name, Run run) {
+  return fuzzers().emplace(name, run).second;
+}
 
 // A property that every input must keep. Aborts, which libFuzzer takes for a crash.
 inline void require(bool holds, std::string_view property, std::string_view detail = "") {
@@ -23,10 +35,6 @@ inline void require(bool holds, std::string_view property, std::string_view deta
   std::fprintf(stderr, "property broken: %.*s\n%.*s\n", static_cast<int>(property.size()),
                property.data(), static_cast<int>(detail.size()), detail.data());
   std::abort();
-}
-
-inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
 }
 
 // Choices read from the front of an input; zeros once it is used up. Every input means something,

@@ -24,7 +24,9 @@
 #include "osm/net/router.hpp"
 #include "osm/runtime/prometheus_registry.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 class InlineExecutor final : public Executor {
@@ -191,10 +193,6 @@ void run(Choices choices) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("http", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

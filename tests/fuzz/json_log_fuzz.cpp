@@ -15,7 +15,9 @@
 #include "osm/runtime/json_log.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -76,10 +78,6 @@ void run(Choices choices) {
     require(logged.contains(to_utf8(value)), "a line has each value", line);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("json_log", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -10,7 +10,9 @@
 #include "fuzz/memory_file.hpp"
 #include "kubernetes/client/access.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using kubernetes::Access;
@@ -66,10 +68,6 @@ void run(Choices choices) {
           error.message);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("kubeconfig", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

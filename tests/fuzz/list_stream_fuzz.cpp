@@ -9,7 +9,9 @@
 #include "kubernetes/client/list_decoder.hpp"
 #include "net/gunzip.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -65,10 +67,6 @@ void run(Choices choices) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("list_stream", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

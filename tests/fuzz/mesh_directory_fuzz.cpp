@@ -11,7 +11,9 @@
 #include "spec/decode.hpp"
 #include "spec/object_index.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 std::vector<std::string> files_of(std::string_view text) {
@@ -119,10 +121,6 @@ void run(std::string_view text) {
   check_equal(*grown.spec, *MeshOf(store).spec, has_config(store));
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("mesh_directory", [](std::string_view input) { run(input); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::text_of(data, size));
-  return 0;
-}
+}  // namespace

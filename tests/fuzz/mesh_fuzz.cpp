@@ -24,7 +24,9 @@
 #include "osm/spec/vm_provider.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -251,10 +253,6 @@ void run(Choices choices) {
   require(versions_of(got) == versions_of(expected), "a mesh that grew equals a fresh one");
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("mesh", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -8,7 +8,9 @@
 #include "model/names.hpp"
 #include "osm/values/endpoint.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace x509 = certificate::x509;
@@ -127,10 +129,6 @@ void run(Choices choices) {
             "a service's name is made of labels");
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("names", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

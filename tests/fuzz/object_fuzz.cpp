@@ -22,7 +22,9 @@
 #include "spec/log_format.hpp"
 #include "vm/virtual_machine.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 constexpr GroupKind kKinds[] = {
@@ -236,10 +238,6 @@ void run(Choices choices) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("object", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -11,7 +11,9 @@
 #include "remote/content.hpp"
 #include "remote/reader.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace proto = openservicemesh::provider::v1;
@@ -114,10 +116,6 @@ void run(Choices choices) {
   }
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("provider_message", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -13,7 +13,9 @@
 #include "fuzz/fuzz.hpp"
 #include "fuzz/hub_rig.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using namespace ads_test;
@@ -136,10 +138,6 @@ void run(Choices choices) {
   for (int steps = 0; steps < 200 && !choices.empty(); ++steps) world.step(choices);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("renewal", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -1,4 +1,4 @@
-// Runs a fuzzer over files, without libFuzzer: `replay_<name> FILE-OR-DIRECTORY...`. Each argument
+// Runs a fuzzer over files, without libFuzzer: `fuzz_replay NAME FILE-OR-DIRECTORY...`. Each place
 // must lead to at least one input, so that a test whose seeds were moved fails.
 #include <algorithm>
 #include <cstdio>
@@ -23,7 +23,7 @@ std::vector<fs::path> inputs_under(const fs::path& place) {
   return files;
 }
 
-bool run(const fs::path& file) {
+bool run(osm::fuzz::Run fuzzer, const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return false;
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
@@ -31,28 +31,33 @@ bool run(const fs::path& file) {
   std::printf("%s (%zu bytes)\n", file.c_str(), bytes.size());
   std::fflush(stdout);
   // A block of its own size on the heap: AddressSanitizer sees a read behind the end.
-  const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
-  LLVMFuzzerTestOneInput(input.data(), input.size());
+  const std::vector<char> input(bytes.begin(), bytes.end());
+  fuzzer({input.data(), input.size()});
   return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE-OR-DIRECTORY...\n", argv[0]);
+  const auto& fuzzers = osm::fuzz::fuzzers();
+  const auto found = argc < 3 ? fuzzers.end() : fuzzers.find(argv[1]);
+  if (found == fuzzers.end()) {
+    std::fprintf(stderr, "usage: %s NAME FILE-OR-DIRECTORY...; names:", argv[0]);
+    for (const auto& [name, unused] : fuzzers) std::fprintf(stderr, " %s", name.c_str());
+    std::fprintf(stderr, "\n");
     return 2;
   }
-  LLVMFuzzerTestOneInput(nullptr, 0);  // as libFuzzer begins
+  const osm::fuzz::Run fuzzer = found->second;
+  fuzzer({});  // as libFuzzer begins
   std::size_t count = 0;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 2; i < argc; ++i) {
     const std::vector<fs::path> files = inputs_under(argv[i]);
     if (files.empty()) {
       std::fprintf(stderr, "no inputs in %s\n", argv[i]);
       return 1;
     }
     for (const fs::path& file : files) {
-      if (!run(file)) {
+      if (!run(fuzzer, file)) {
         std::fprintf(stderr, "cannot read %s\n", file.c_str());
         return 1;
       }

@@ -11,7 +11,9 @@
 #include "ads/replica_streams.hpp"
 #include "fuzz/fuzz.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using ads::ReplicaStreams;
@@ -109,10 +111,6 @@ void run(Choices choices) {
   world.finish();
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("replica_streams", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

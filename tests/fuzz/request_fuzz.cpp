@@ -12,7 +12,9 @@
 #include "osm/certificate/request.hpp"
 #include "osm/runtime/system.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace x509 = certificate::x509;
@@ -92,10 +94,6 @@ void run(Choices choices) {
   read_request(kind == 1 ? pem_of(text) : text);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("request", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -13,7 +13,9 @@
 #include "fuzz/object_edits.hpp"
 #include "spec/decode.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -150,10 +152,6 @@ void run(Choices choices) {
   check(*decoded.value, wanted);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("root_certificate", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

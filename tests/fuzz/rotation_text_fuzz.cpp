@@ -10,7 +10,9 @@
 #include "fuzz/fuzz.hpp"
 #include "root_rotation/rotation_text.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using namespace root_rotation;
@@ -101,10 +103,6 @@ void run(Choices choices) {
   read_record(std::string(choices.rest()));
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("rotation_text", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

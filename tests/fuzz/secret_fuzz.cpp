@@ -9,7 +9,9 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/testing/manual_clock.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -79,10 +81,6 @@ void run(Choices choices) {
   read(api);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("secret", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

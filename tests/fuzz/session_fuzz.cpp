@@ -20,7 +20,9 @@
 #include "envoy/service/discovery/v3/discovery.pb.h"
 #include "fuzz/fuzz.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using ads::EncodedPtr;
@@ -388,12 +390,10 @@ void run(Choices choices) {
   if (!stream.ended()) stream.settle();
 }
 
-}  // namespace
-}  // namespace osm::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+const bool kAdded = add("session", [](std::string_view input) {
   // Protobuf would print a line for every text that is not UTF-8.
   [[maybe_unused]] static const auto loud = google::protobuf::SetLogHandler(nullptr);
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+  run(Choices(input));
+});
+
+}  // namespace

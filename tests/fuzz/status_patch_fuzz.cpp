@@ -17,7 +17,9 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -147,10 +149,6 @@ void run(Choices choices) {
             "an Event fits the API's limits");
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("status_patch", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

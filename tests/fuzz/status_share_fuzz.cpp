@@ -8,7 +8,9 @@
 #include "fuzz/fuzz.hpp"
 #include "kubernetes/upkeep/status_share.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using namespace kubernetes;
@@ -73,10 +75,6 @@ void run(Choices choices) {
   sum(own.objects.empty() ? Share{} : own.objects.begin()->second, others);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("status_share", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

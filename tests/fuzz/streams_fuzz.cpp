@@ -11,7 +11,9 @@
 #include "fuzz/fuzz.hpp"
 #include "fuzz/hub_rig.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using namespace ads_test;
@@ -266,10 +268,6 @@ void run(Choices choices) {
   world.settle();
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("streams", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -16,7 +16,9 @@
 #include "osm/testing/manual_executor.hpp"
 #include "vault/login.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 std::string_view trimmed(std::string_view text) {
@@ -81,10 +83,6 @@ void run(std::string_view text) {
   check(vault_token, text);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("token_file", [](std::string_view input) { run(input); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::text_of(data, size));
-  return 0;
-}
+}  // namespace

@@ -18,7 +18,9 @@
 #include "vault/ca_chain.hpp"
 #include "vault/login.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 using namespace vault;
@@ -151,10 +153,6 @@ void run(Choices choices) {
   ask(kind, choices.rest());
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("vault_answer", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

@@ -12,7 +12,9 @@
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/client/watch_decoder.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -83,10 +85,6 @@ void run(Choices choices) {
   for (const auto& [type, object] : whole.events) keep(resource, object);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("watch_stream", [](std::string_view input) { run(Choices(input)); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::Choices(osm::fuzz::text_of(data, size)));
-  return 0;
-}
+}  // namespace

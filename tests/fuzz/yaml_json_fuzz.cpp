@@ -9,7 +9,9 @@
 #include "fuzz/fuzz.hpp"
 #include "spec/yaml.hpp"
 
-namespace osm::fuzz {
+using namespace osm;
+using namespace osm::fuzz;
+
 namespace {
 
 namespace json = boost::json;
@@ -93,10 +95,6 @@ void run(std::string_view text) {
     require(same(document->value, strict), "JSON means in YAML what it means in JSON", text);
 }
 
-}  // namespace
-}  // namespace osm::fuzz
+const bool kAdded = add("yaml_json", [](std::string_view input) { run(input); });
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  osm::fuzz::run(osm::fuzz::text_of(data, size));
-  return 0;
-}
+}  // namespace
