@@ -20,8 +20,8 @@ constexpr const char* kController = "openservicemesh.io/osm-controller";
 constexpr std::size_t kMaxNoteBytes = 1024;  // limit of the API
 constexpr std::size_t kMaxReplicaBytes = 128;
 constexpr std::size_t kMaxNamedBytes = 200;  // limit of the object's name in the Event's own name
-constexpr double kBurst = 25;
-constexpr std::chrono::seconds kPeriod{2};
+constexpr double kEventBurst = 25;
+constexpr std::chrono::seconds kEventSpacing{2};
 
 }  // namespace
 
@@ -86,7 +86,7 @@ EventWriter::EventWriter(Api& api, const Runtime& runtime, const ObjectStore& st
       runtime_(runtime),
       store_(store),
       replica_(std::move(replica)),
-      budget_(runtime_.clock, kBurst, kPeriod) {}
+      budget_(runtime_.clock, kEventBurst, kEventSpacing) {}
 
 void EventWriter::tell(const std::vector<Problem>& problems) {
   behind_ = false;

@@ -16,10 +16,10 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::seconds kRetry{5};
-constexpr std::chrono::seconds kLook{60};  // notices that another replica holds the Lease
+constexpr std::chrono::seconds kGatewayRetry{5};
+constexpr std::chrono::seconds kLeaseLook{60};  // notices that another replica holds the Lease
 constexpr const char* kField = "spec.certificate.ingressGateway";
-constexpr const char* kComponent = "ingress-gateway";
+constexpr const char* kGatewayComponent = "ingress-gateway";
 constexpr const char* kFingerprint = "openservicemesh.io/certificate-fingerprint";
 
 certificate::Subject subject_of(const IngressGatewayCertificate& wanted,
@@ -61,7 +61,7 @@ GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()>
                 .executor = strand_,
                 .runtime = runtime_,
                 .resource = kSecrets,
-                .label_selector = mesh_selector(mesh_name_, kComponent),
+                .label_selector = mesh_selector(mesh_name_, kGatewayComponent),
                 .metadata_only = true,
                 .on_change = [this](const auto&) { wake(); }},
                options) {
@@ -126,7 +126,7 @@ void GatewayKeeper::round() {
   if (done.ok() && !swept_) done = remove_others();
   if (done.ok() || !is_race(done.error().code)) report(done);
   timer_ =
-      strand_.post_after(jittered(done.ok() ? kLook : kRetry, runtime_.rng), [this] { wake(); });
+      strand_.post_after(jittered(done.ok() ? kLeaseLook : kGatewayRetry, runtime_.rng), [this] { wake(); });
 }
 
 // A MeshConfig that cannot be read causes no removal.
@@ -214,7 +214,7 @@ Status GatewayKeeper::remove_others() {
   return {};
 }
 
-json::object GatewayKeeper::labels() const { return component_labels(mesh_name_, kComponent); }
+json::object GatewayKeeper::labels() const { return component_labels(mesh_name_, kGatewayComponent); }
 
 bool GatewayKeeper::is_ours(const json::object& secret) const {
   const json::object& held = map_at(map_at(secret, "metadata"), "labels");

@@ -22,7 +22,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kBoardManager = "osm-replica";
-constexpr const char* kComponent = "replica";
+constexpr const char* kReplicaComponent = "replica";
 constexpr std::string_view kTopicPrefix = "replica.openservicemesh.io/";
 constexpr const char* kTopicsAnnotation = "openservicemesh.io/replica-topics";
 constexpr std::string_view kNamePrefix = "osm-replica-";
@@ -69,7 +69,7 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
                  .runtime = runtime_,
                  .resource = kLeases,
                  .ns = options_.osm_namespace,
-                 .label_selector = mesh_selector(options_.mesh_name, kComponent),
+                 .label_selector = mesh_selector(options_.mesh_name, kReplicaComponent),
                  .on_change = [this](const auto& keys) { on_leases(keys); }}) {
   strand_.post([this] {
     informer_.start();
@@ -208,7 +208,7 @@ Status LeaseBoard::renew(SteadyTime asked) {
 // Creates a Lease, or replaces it, whatever others changed.
 Status LeaseBoard::apply(const std::string& name, json::object annotations, json::object spec) {
   json::object lease = new_object(kLeases, options_.osm_namespace, name,
-                                  component_labels(options_.mesh_name, kComponent));
+                                  component_labels(options_.mesh_name, kReplicaComponent));
   lease["metadata"].as_object()["annotations"] = std::move(annotations);
   lease["spec"] = std::move(spec);
   runtime_.metrics.add("osm_replica_board_writes_total", {}, 1);

@@ -13,8 +13,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::seconds kPeriod{1};       // the reason of a wait changes all the time
-constexpr double kBurst = 10;                    // objects at once, then
+constexpr std::chrono::seconds kRootPeriod{1};       // the reason of a wait changes all the time
+constexpr double kRootBurst = 10;                    // objects at once, then
 constexpr std::chrono::seconds kRootSpacing{1};  // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
 
@@ -26,7 +26,7 @@ RootStatusWriter::RootStatusWriter(const UpkeepOptions& options, std::function<b
       roots_(*options.roots),
       ns_(options.osm_namespace),
       may_write_(std::move(may_write)),
-      budget_(runtime_.clock, kBurst, kRootSpacing),
+      budget_(runtime_.clock, kRootBurst, kRootSpacing),
       strand_(runtime_.blocking) {
   strand_.post([this] { round(); });
 }
@@ -37,7 +37,7 @@ void RootStatusWriter::round() {
   } else {
     written_.clear();
   }
-  timer_ = strand_.post_after(kPeriod, [this] { round(); });
+  timer_ = strand_.post_after(kRootPeriod, [this] { round(); });
 }
 
 void RootStatusWriter::write_all() {
