@@ -1,4 +1,4 @@
-# A fuzzer is tests/fuzz/<name>_fuzz.cpp with an LLVMFuzzerTestOneInput.
+# A fuzzer is tests/fuzz/<name>_fuzz.cpp, which adds itself by that name (fuzz.hpp).
 #
 #   osm_fuzzer(session LINK osm::rooms::ads [SOURCES files...] [SEEDS files or directories...])
 #

@@ -18,10 +18,10 @@ using namespace osm::certificate;
 
 namespace {
 
-using std::chrono::hours;
-using std::chrono::minutes;
 using certificate::testing::ManagerFixture;
 using certificate::testing::workload;
+using std::chrono::hours;
+using std::chrono::minutes;
 
 struct AuditRecord {
   std::string name, serial_number, root;
@@ -43,8 +43,9 @@ struct RecordingSink final : AuditSink {
 
 struct AuditedFixture : ManagerFixture {
   AuditedFixture() {
-    manager = make_manager(
-        {.issuer = std::make_unique<certificate::testing::FakeIssuer>(ca), .runtime = runtime, .audit = &sink});
+    manager = make_manager({.issuer = std::make_unique<certificate::testing::FakeIssuer>(ca),
+                            .runtime = runtime,
+                            .audit = &sink});
     executor.run_until_idle();
   }
   ~AuditedFixture() { manager.reset(); }

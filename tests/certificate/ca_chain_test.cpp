@@ -18,9 +18,9 @@ using namespace osm::certificate;
 
 namespace {
 
-using std::chrono::hours;
 using certificate::testing::Made;
 using certificate::testing::make_ca;
+using std::chrono::hours;
 
 const TrustDomain kDomain("cluster.local");
 const Subject kBuyer{CommonName("buyer.shop.cluster.local"),
@@ -91,13 +91,13 @@ TEST_SUITE("certificate: an operator's CA") {
       CHECK(issue(**issuer, kBuyer, hours(48), {}, f.clock).ok());
     }
     Made weak{openssl::Key(EVP_RSA_gen(1024)), {}};
-    weak.certificate =
-        certificate::testing::make_certificate({.common_name = "weak",
-                                   .extensions = {{"basicConstraints", "critical,CA:TRUE"},
-                                                  {"keyUsage", "critical,keyCertSign"}},
-                                   .not_before = f.now - hours(1),
-                                   .not_after = f.now + hours(100)},
-                                  *weak.key, nullptr);
+    weak.certificate = certificate::testing::make_certificate(
+        {.common_name = "weak",
+         .extensions = {{"basicConstraints", "critical,CA:TRUE"},
+                        {"keyUsage", "critical,keyCertSign"}},
+         .not_before = f.now - hours(1),
+         .not_after = f.now + hours(100)},
+        *weak.key, nullptr);
     f.refuses(weak.key_pem() + weak.pem(), "key too weak");
   }
 

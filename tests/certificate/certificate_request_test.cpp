@@ -19,9 +19,9 @@ using namespace osm::certificate;
 namespace {
 
 using namespace std::string_literals;
-using std::chrono::hours;
 using certificate::testing::Made;
 using certificate::testing::Wanted;
+using std::chrono::hours;
 
 const std::string kUri = "spiffe://cluster.local/ns/shop/sa/buyer";
 const Subject kBuyer{CommonName("buyer.shop.cluster.local"), SpiffeId(kUri), Usage::kWorkload};
@@ -378,9 +378,11 @@ TEST_SUITE("certificate::check_answer") {
   TEST_CASE("another key, another CA and noise are refused") {
     const BadCa ca;
     const auto other_key = certificate::testing::new_key();
-    ca.refuses(x509::to_pem(*certificate::testing::make_certificate(ca.good, *other_key, &ca.root)).value(),
+    ca.refuses(x509::to_pem(*certificate::testing::make_certificate(ca.good, *other_key, &ca.root))
+                   .value(),
                ca.root.pem(), "another key");
-    ca.refuses(ca.leaf(ca.good), certificate::testing::make_ca("root", ca.now).pem(), "does not end at a root");
+    ca.refuses(ca.leaf(ca.good), certificate::testing::make_ca("root", ca.now).pem(),
+               "does not end at a root");
     ca.refuses("", ca.root.pem(), "no PEM certificate");
     ca.refuses(ca.leaf(ca.good) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
                ca.root.pem(), "cannot be read");

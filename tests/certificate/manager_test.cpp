@@ -22,11 +22,11 @@ using namespace osm::certificate;
 
 namespace {
 
+using certificate::testing::ManagerFixture;
+using certificate::testing::workload;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
-using certificate::testing::ManagerFixture;
-using certificate::testing::workload;
 
 const Error kCaDown{ErrorCode::kUnavailable, "CA unreachable"};
 

@@ -118,7 +118,8 @@ TEST_SUITE("certificate::ServiceCertificates") {
   TEST_CASE("certificates of others in the same manager are not announced") {
     Fixture f;
     f.issue("controller");
-    REQUIRE(f.manager->rotate_certificate(certificate::testing::workload("controller").common_name).ok());
+    REQUIRE(f.manager->rotate_certificate(certificate::testing::workload("controller").common_name)
+                .ok());
     f.executor.run_until_idle();
     CHECK(f.heard.empty());
   }

@@ -15,10 +15,10 @@ using namespace osm::certificate;
 
 namespace {
 
+using certificate::testing::ManagerFixture;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
-using certificate::testing::ManagerFixture;
 
 // Every certificate is really made.
 const int kIdentities = osm::testing::steps(100, 1'000);

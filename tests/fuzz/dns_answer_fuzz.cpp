@@ -38,6 +38,8 @@ void run(std::span<const unsigned char> input) {
   }
 }
 
-const bool kAdded = add("dns_answer", [](std::string_view input) { run({reinterpret_cast<const std::uint8_t*>(input.data()), input.size()}); });
+const bool kAdded = add("dns_answer", [](std::string_view input) {
+  run({reinterpret_cast<const std::uint8_t*>(input.data()), input.size()});
+});
 
 }  // namespace

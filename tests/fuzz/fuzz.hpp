@@ -25,9 +25,7 @@ inline std::map<std::string, Run>& fuzzers() {
 }
 
 // Adds one while the program starts: `const bool kAdded = add("names", run);`.
-inline bool add(const char* name, Run run) {
-  return fuzzers().emplace(name, run).second;
-}
+inline bool add(const char* name, Run run) { return fuzzers().emplace(name, run).second; }
 
 // A property that every input must keep. Aborts, which libFuzzer takes for a crash.
 inline void require(bool holds, std::string_view property, std::string_view detail = "") {

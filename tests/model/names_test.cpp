@@ -119,8 +119,9 @@ TEST_SUITE("model::names") {
           "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
     CHECK(model::derived_proxy_id(kDomain, {"bookstore", "bookstore-v2"}).str() ==
           "dc907db6-dd5c-5e44-8127-cfa9b981c97d");
-    CHECK(model::derived_proxy_id(TrustDomain("other.local"), {"bookstore", "bookstore-v1"}).str() !=
-          "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
+    CHECK(
+        model::derived_proxy_id(TrustDomain("other.local"), {"bookstore", "bookstore-v1"}).str() !=
+        "2dfe5765-e646-51b0-929f-d39c2c22e6e3");
     CHECK(is_uuid(model::derived_proxy_id(kDomain, {"a", "b"}).str()));
   }
 }

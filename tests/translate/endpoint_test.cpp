@@ -26,7 +26,8 @@ std::vector<std::string> hosts(const ClusterLoadAssignment& assignment) {
 Mesh two_accounts() {
   auto mesh = worked_example();
   mesh.put(model::ServiceEndpoints{
-      kServerService, {endpoint_at("10.1.0.1", 14001, kBlue), endpoint_at("10.1.0.2", 14001, kGreen)}});
+      kServerService,
+      {endpoint_at("10.1.0.1", 14001, kBlue), endpoint_at("10.1.0.2", 14001, kGreen)}});
   return mesh;
 }
 
@@ -126,9 +127,9 @@ TEST_SUITE("translate::endpoint") {
     entry.ports = {port(kServerService, 80, 14001, Protocol::kHttp, "a"),
                    port(kServerService, 8080, 14001, Protocol::kHttp, "b")};
     mesh.put(entry);
-    mesh.put(model::ServiceEndpoints{
-        kServerService,
-        {endpoint_at("10.1.0.1", 14001, kServer, "a"), endpoint_at("10.1.0.1", 14001, kServer, "b")}});
+    mesh.put(model::ServiceEndpoints{kServerService,
+                                     {endpoint_at("10.1.0.1", 14001, kServer, "a"),
+                                      endpoint_at("10.1.0.1", 14001, kServer, "b")}});
     CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")).size() == 1);
   }
 

@@ -64,7 +64,7 @@ model::ServiceEndpoints random_endpoints(Random& random, const ServiceName& name
   model::ServiceEndpoints out{name, {}};
   for (const std::string& address : some(random, kAddresses)) {
     auto one = endpoint_at(address, pick(random, kPorts), pick(random, kIdentities),
-                        random() % 2 ? "p" : "q");
+                           random() % 2 ? "p" : "q");
     if (random() % 3 == 0) one.zone = random() % 2 ? "z1" : "z2";
     if (random() % 3 == 0) one.weight = random() % 3;
     out.endpoints.push_back(std::move(one));

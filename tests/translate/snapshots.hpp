@@ -31,7 +31,7 @@ inline MeshService port(ServiceName service, std::uint16_t dialled, std::uint16_
 }
 
 inline Endpoint endpoint_at(std::string address, std::uint16_t target, ServiceIdentity identity,
-                         std::string service_port = "") {
+                            std::string service_port = "") {
   Endpoint out;
   out.address = std::move(address);
   out.port = Port{target};

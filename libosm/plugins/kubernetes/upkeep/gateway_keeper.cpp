@@ -125,8 +125,8 @@ void GatewayKeeper::round() {
   // Remove others last, so that a gateway whose Secret gets another name always has one.
   if (done.ok() && !swept_) done = remove_others();
   if (done.ok() || !is_race(done.error().code)) report(done);
-  timer_ =
-      strand_.post_after(jittered(done.ok() ? kLeaseLook : kGatewayRetry, runtime_.rng), [this] { wake(); });
+  timer_ = strand_.post_after(jittered(done.ok() ? kLeaseLook : kGatewayRetry, runtime_.rng),
+                              [this] { wake(); });
 }
 
 // A MeshConfig that cannot be read causes no removal.
@@ -214,7 +214,9 @@ Status GatewayKeeper::remove_others() {
   return {};
 }
 
-json::object GatewayKeeper::labels() const { return component_labels(mesh_name_, kGatewayComponent); }
+json::object GatewayKeeper::labels() const {
+  return component_labels(mesh_name_, kGatewayComponent);
+}
 
 bool GatewayKeeper::is_ours(const json::object& secret) const {
   const json::object& held = map_at(map_at(secret, "metadata"), "labels");

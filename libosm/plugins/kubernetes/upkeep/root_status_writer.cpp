@@ -13,8 +13,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::seconds kRootPeriod{1};       // the reason of a wait changes all the time
-constexpr double kRootBurst = 10;                    // objects at once, then
+constexpr std::chrono::seconds kRootPeriod{1};   // the reason of a wait changes all the time
+constexpr double kRootBurst = 10;                // objects at once, then
 constexpr std::chrono::seconds kRootSpacing{1};  // one every
 constexpr std::size_t kMaxMessageBytes = 4096;
 
