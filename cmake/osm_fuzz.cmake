@@ -3,7 +3,7 @@
 #   osm_fuzzer(session LINK osm::rooms::ads [SOURCES files...] [SEEDS files or directories...])
 #
 # In the `fuzz` preset (OSM_FUZZ) it becomes fuzz_<name>, driven by libFuzzer, and nothing but the
-# fuzzers is built (target `fuzzers`). Elsewhere (asan-ubsan) osm_fuzz_replay(), called last, puts all
+# fuzzers is built (target `fuzzers`). Elsewhere osm_fuzz_replay(), called last, puts all
 # into one program, fuzz_replay, which runs the committed seeds of one once, as the test
 # fuzz.replay.<name>: every fuzzer is a plain test too, and needs no clang. SEEDS adds to
 # tests/fuzz/seeds/<name>.

@@ -5,12 +5,12 @@
 #
 # TIER       fast: tools/test runs it; full: tools/test --full does; nightly: tools/test --nightly.
 # KIND       a second label, to choose by with `ctest -L`.
-# SANITIZED  the asan-ubsan preset has the same test: the full tier runs that one only.
+# SANITIZED  the asan-ubsan preset has the same test: the nightly tier runs that one only.
 # SERIAL     nothing runs beside it, because it measures time.
 # COST       seconds on two cores; ctest starts the longest first. TIMEOUT defaults to 300.
 #
-# In the sanitizers' presets the names begin with OSM_TEST_PREFIX. AddressSanitizer's tests are of
-# the full tier and ThreadSanitizer's of the nightly one, whatever TIER says; nightly stays nightly.
+# In the sanitizers' presets the names begin with OSM_TEST_PREFIX, and all are of the nightly tier,
+# whatever TIER says (docs/adr/0068).
 find_program(OSM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)  # finds Debian's modules
 
 function(osm_test)
@@ -21,10 +21,8 @@ function(osm_test)
   endif()
   set(name ${OSM_TEST_PREFIX}${TEST_NAME})
   set(labels ${TEST_TIER})
-  if(OSM_TEST_PREFIX STREQUAL "tsan.")
+  if(OSM_TEST_PREFIX)
     set(labels nightly)
-  elseif(OSM_TEST_PREFIX AND TEST_TIER STREQUAL "fast")
-    set(labels full)
   endif()
   list(APPEND labels ${TEST_KIND})
   if(TEST_SANITIZED AND NOT OSM_TEST_PREFIX)
@@ -38,11 +36,7 @@ function(osm_test)
   endif()
   list(GET TEST_COMMAND 0 program)
   if(TARGET ${program})
-    if(TEST_SANITIZED)
-      set_property(TARGET ${program} APPEND PROPERTY OSM_RUN_IN ${TEST_TIER}.sanitized)
-    else()
-      set_property(TARGET ${program} APPEND PROPERTY OSM_RUN_IN ${TEST_TIER})
-    endif()
+    set_property(TARGET ${program} APPEND PROPERTY OSM_RUN_IN ${TEST_TIER})
   endif()
   add_test(NAME ${name} COMMAND ${TEST_COMMAND} COMMAND_EXPAND_LISTS)
   set_tests_properties(${name} PROPERTIES
@@ -129,7 +123,7 @@ function(osm_tier_targets)
       if(NOT tiers OR "full" IN_LIST tiers OR "fast" IN_LIST tiers)
         add_dependencies(tests_full ${target})
       endif()
-      if(tiers MATCHES "fast")
+      if("fast" IN_LIST tiers)
         add_dependencies(tests_fast ${target})
       endif()
     endforeach()

@@ -129,8 +129,16 @@ class Build:
         self.targets = collections.defaultdict(set)
         for each in commands:
             target = re.search(r" -o \S*CMakeFiles/([^/ ]+)\.dir/", each["command"])[1]
-            self.targets[self.relative(each["file"])].add(target)
+            for source in self.compiled(pathlib.Path(each["file"])):
+                self.targets[self.relative(source)].add(target)
         self.programs = set().union(*self.targets.values())
+
+    @staticmethod
+    def compiled(file):
+        """The sources in a file that is compiled: itself, or those of a batch (cmake/osm_test_batch.cmake)."""
+        if "test_batches" not in file.parts or not file.exists():
+            return [file]
+        return re.findall(r'^#include "(/.*\.cpp)"$', file.read_text(), re.M)
 
     def relative(self, path):
         return os.path.relpath(path, self.source)
@@ -153,12 +161,6 @@ def files(patterns):
                    for path in ROOT.glob(pattern)})
 
 
-def replayed():
-    """Entries of the sanitizers' build that run the seeds of the fuzzers."""
-    text = (ROOT / "tests/fuzz/CMakeLists.txt").read_text()
-    return {f"asan.fuzz.replay.{name}" for name in re.findall(r"^osm_fuzzer\((\w+)", text, re.M)}
-
-
 def entry_problems(readme, build):
     tiers = {row.entry: row.tier for row in readme.tests}
     for name, (labels, _) in build.entries.items():
@@ -171,10 +173,8 @@ def entry_problems(readme, build):
         elif tiers[name] != has[0]:
             yield (f"{name}: {README} says {tiers[name]}, its label is {has[0]}: correct the row "
                    "or TIER")
-    for name in replayed() - set(tiers):
-        yield f"{name}: not listed in {README}: add a row, tier full"
     for row in {row.entry: row for row in reversed(readme.tests)}.values():
-        if row.entry not in build.entries and row.entry not in replayed():
+        if row.entry not in build.entries:
             yield (f"{README}:{row.line}: {row.entry}: no such entry: delete the row, or register "
                    "the test")
 
@@ -196,7 +196,7 @@ def file_problems(readme, build):
             yield f"{file}: no ctest entry runs it: register it by osm_python_test()"
         elif file.startswith("tests/fuzz/"):
             name = pathlib.Path(file).stem.removesuffix("_fuzz")
-            if f"asan.fuzz.replay.{name}" not in replayed():
+            if f"fuzz.replay.{name}" not in build.entries:
                 yield f"{file}: no fuzzer: add it to tests/fuzz/CMakeLists.txt by osm_fuzzer()"
         elif file.endswith(".cpp") and file not in build.targets:
             yield f"{file}: no target compiles it: add it to one in a CMakeLists.txt"
@@ -214,7 +214,7 @@ def file_problems(readme, build):
 
 def security_problems(build):
     """Tests that are named as proof exist; the table of attacks names all tests of attacks."""
-    known = {*build.entries, *(name.removeprefix("asan.") for name in replayed())}
+    known = build.entries
     for page in SECURITY_PAGES:
         text = (ROOT / page).read_text()
         named = {*re.findall(r"`((?:security|unit|e2e|fuzz\.replay)\.[\w.]+)`", text)}
