@@ -69,6 +69,7 @@ class Connection {
         .handler = routes(),
         .handlers = executor_,
         .log = log_,
+        .tls = nullptr,
         .begin_handler = [] { return true; },
         .handler_done = [] {},
         .became_idle = [] {}});

@@ -372,6 +372,8 @@ TEST_SUITE("kubernetes::StatusWriter") {
   }
 }
 
+namespace {
+
 // A writer that sees the statuses that others write.
 struct StoredFixture : Fixture {
   StoredFixture() {
@@ -381,6 +383,8 @@ struct StoredFixture : Fixture {
     REQUIRE(writes_of("patch") == 1);
   }
 };
+
+}  // namespace
 
 TEST_SUITE("kubernetes::StatusWriter, of lost statuses") {
   TEST_CASE_FIXTURE(StoredFixture, "a status that somebody wiped is written again") {
