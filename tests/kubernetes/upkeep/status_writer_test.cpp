@@ -148,6 +148,16 @@ struct Fixture : UpkeepFixture {
   std::optional<StatusWriter> writer;
 };
 
+// A writer that sees the statuses that others write.
+struct StoredFixture : Fixture {
+  StoredFixture() {
+    server_statuses.emplace(api);
+    start();
+    executor.run_for(2s);
+    REQUIRE(writes_of("patch") == 1);
+  }
+};
+
 }  // namespace
 
 TEST_SUITE("kubernetes::StatusWriter") {
@@ -371,20 +381,6 @@ TEST_SUITE("kubernetes::StatusWriter") {
     CHECK(condition("Accepted").at("status") == "True");
   }
 }
-
-namespace {
-
-// A writer that sees the statuses that others write.
-struct StoredFixture : Fixture {
-  StoredFixture() {
-    server_statuses.emplace(api);
-    start();
-    executor.run_for(2s);
-    REQUIRE(writes_of("patch") == 1);
-  }
-};
-
-}  // namespace
 
 TEST_SUITE("kubernetes::StatusWriter, of lost statuses") {
   TEST_CASE_FIXTURE(StoredFixture, "a status that somebody wiped is written again") {
