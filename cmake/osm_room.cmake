@@ -34,20 +34,27 @@ function(osm_room name)
   target_compile_options(osm_room_${name} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endfunction()
 
-# Sets RESULT to sources that include eight of the given ones each. CMake's own UNITY_BUILD would write
-# them where the build directory of a host differs from ours, so that ccache would not know them there.
-# SKIP_UNITY_BUILD_INCLUSION means what it does to CMake: the source is compiled alone.
-function(osm_batches result room)
-  set(number 0)
-  set(compiled)
-  set(batched ${ARGN})
-  foreach(source ${ARGN})
-    get_source_file_property(alone ${source} SKIP_UNITY_BUILD_INCLUSION)
-    if(alone)
-      list(APPEND compiled ${source})
-      list(REMOVE_ITEM batched ${source})
+# Sorts sources by SKIP_UNITY_BUILD_INCLUSION, which means what it does to CMake: a source is compiled
+# alone, or in a batch with others.
+function(osm_sort_for_batches alone batched)
+  set(sources ${ARGN})
+  set(apart)
+  foreach(source ${sources})
+    get_source_file_property(skip ${source} SKIP_UNITY_BUILD_INCLUSION)
+    if(skip)
+      list(APPEND apart ${source})
     endif()
   endforeach()
+  list(REMOVE_ITEM sources "" ${apart})
+  set(${alone} ${apart} PARENT_SCOPE)
+  set(${batched} ${sources} PARENT_SCOPE)
+endfunction()
+
+# Sets RESULT to sources that include eight of the given ones each. CMake's own UNITY_BUILD would write
+# them where the build directory of a host differs from ours, so that ccache would not know them there.
+function(osm_batches result room)
+  osm_sort_for_batches(compiled batched ${ARGN})
+  set(number 0)
   while(batched)
     list(SUBLIST batched 0 8 some)
     list(REMOVE_ITEM batched ${some})

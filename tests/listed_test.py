@@ -214,7 +214,7 @@ def file_problems(readme, build):
 
 def security_problems(build):
     """Tests that are named as proof exist; the table of attacks names all tests of attacks."""
-    known = {*build.entries}
+    known = set(build.entries)
     for page in SECURITY_PAGES:
         text = (ROOT / page).read_text()
         named = {*re.findall(r"`((?:security|unit|e2e|fuzz\.replay)\.[\w.]+)`", text)}

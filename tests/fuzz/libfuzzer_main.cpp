@@ -1,4 +1,4 @@
-// What libFuzzer calls: the one fuzzer of this program.
+// libFuzzer calls this function, which calls the one fuzzer of the program.
 #include "fuzz/fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
