@@ -17,7 +17,7 @@ std::string check_tcp_address(const std::string& text) {
 }
 
 void add_etcd_options(CLI::App& app, CaOptions& options) {
-  const auto group = app.add_option_group("etcd (--mesh-etcd, --ca-store etcd)");
+  const auto group = app.add_option_group("etcd (as the store of the CA or the mesh)");
   group
       ->add_option("--etcd-endpoints", options.etcd_endpoints,
                    "https://HOST:2379 of each member, separated by commas; tried in turn")
@@ -33,8 +33,7 @@ void add_etcd_options(CLI::App& app, CaOptions& options) {
   group->add_option("--etcd-key-file", options.etcd_key_file, "PEM file: its private key");
   group->add_option(
       "--etcd-user", options.etcd_user,
-      "User of etcd, with read and write access to --etcd-key, --mesh-etcd and the keys "
-      "below both");
+      "User of etcd, with read and write access to the CA's and the mesh's keys");
   group->add_option("--etcd-password-file", options.etcd_password_file,
                     "File with that user's password");
 }

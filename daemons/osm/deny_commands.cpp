@@ -232,8 +232,8 @@ void add_change(CLI::App* app, Flags& flags, Identity expected, const char* name
   app->add_option("--mesh-dir", options->mesh_dir,
                   "The controller's --mesh-dir, where osm-denylist.yaml is\n"
                   "written. Other controllers have mesh directories of their own:\n"
-                  "run the command at each. On Kubernetes apply a Denylist with\n"
-                  "kubectl instead")
+                  "run the command at each. In etcd apply a Denylist with `osm\n"
+                  "apply` instead, on Kubernetes with kubectl")
       ->required();
   add_time(*app, "--wait", options->wait,
            "Time to wait for another `osm deny` that writes, and then\n"
@@ -257,7 +257,7 @@ void add_deny(CLI::App& root, Flags& flags) {
                      "osm deny proxy 3f0e3b9a-3a55-4c0f-9d0e-6a8a0a1f1c7d --mesh-dir "
                      "/etc/osm/mesh"),
              flags, Identity::kProxy, "UUID");
-  query(*group, flags, "list", "What is denied, by which object and why", "osm deny list",
+  query(*group, flags, "list", "Denied identities, with objects and reasons", "osm deny list",
         "/v1/denied", show_denied);
   add_change(
       command(*group, flags, "remove", "Admit an account or a proxy again that `osm deny` refused",

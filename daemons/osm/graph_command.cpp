@@ -121,7 +121,7 @@ std::string svg(const json::value& answer) {
 
 void add_graph(CLI::App& root, Flags& flags) {
   CLI::App* app =
-      command(root, flags, "graph", "Who may call whom, encrypted or not, by which rule",
+      command(root, flags, "graph", "Permitted calls, with encryption and deciding rule",
               "osm graph\n"
               "  osm graph -o mermaid\n"
               "  osm graph -o dot | dot -Tpng > mesh.png",

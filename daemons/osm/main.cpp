@@ -90,8 +90,8 @@ int main(int argc, char** argv) {
   app.failure_message(failure_message);
   app.footer(
       "Exit codes: 0 done, or allowed; 1 failed, or a fault was found; 2 wrong usage;\n"
-      "3 denied by a policy, or the caller was refused; 4 could not ask, nobody answered;\n"
-      "5 not yet, it continues.\n"
+      "3 denied by a policy, or the caller was refused; 4 could not ask, or no answer;\n"
+      "5 not yet done, it continues.\n"
       "`osm COMMAND --help` shows flags and examples.");
   Flags flags;
   add_install(app, flags);
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
         "Objects that the controller left out of the mesh, with the reasons", "osm problems",
         "/v1/problems", show_problems);
   query(app, flags, "providers",
-        "Where endpoints come from, in order of precedence, and whether they are current",
+        "Endpoints providers in order of precedence, and whether they are current",
         "osm providers", "/v1/providers", show_providers);
   add_status(app, flags);
   add_objects(app, flags);

@@ -85,7 +85,7 @@ void add_metrics(CLI::App& root, Flags& flags) {
                       "Annotate pods with a sidecar, new and running ones, for Prometheus",
                       "osm metrics enable --namespace shop,store", false),
       flags, enable_metrics);
-  add_metrics_command(cluster_command(*group, flags, "disable", "Remove these annotations",
+  add_metrics_command(cluster_command(*group, flags, "disable", "Undo `osm metrics enable`",
                                       "osm metrics disable --namespace shop,store", false),
                       flags, disable_metrics);
 }

@@ -33,16 +33,6 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-const Kind* find_kind(const std::string& text) {
-  const std::string wanted = lower(text);
-  for (const Kind& kind : spec::mesh_kinds()) {
-    const std::string name = lower(kind.name.kind);
-    if (wanted == name || wanted == kind.plural || (!wanted.empty() && wanted == kind.alias))
-      return &kind;
-  }
-  return nullptr;
-}
-
 // Failure: kNotFound, kStorage.
 Result<std::vector<std::string>> files_of(const std::string& path) {
   std::error_code fault;
@@ -206,25 +196,41 @@ std::string object_kinds() {
   return text;
 }
 
-Result<ObjectKey> parse_object(const std::string& kind, const std::string& ns,
-                               const std::string& name) {
-  const Kind* known = find_kind(kind);
-  if (!known) return invalid("'" + kind + "' is no kind of the mesh; there are: " + object_kinds());
-  ObjectKey object{known->name, ns, name};
+const Kind* parse_kind(std::string_view text) {
+  const std::string wanted = lower(text);
+  for (const Kind& kind : spec::mesh_kinds())
+    if (wanted == lower(kind.name.kind) || wanted == kind.plural ||
+        (!wanted.empty() && wanted == kind.alias))
+      return &kind;
+  return nullptr;
+}
+
+Result<ObjectKey> parse_name(const Kind& kind, bool needs_namespace, const std::string& ns,
+                             const std::string& name) {
+  ObjectKey object{kind.name, ns, name};
   if (const auto slash = name.find('/'); slash != std::string::npos) {
     object.ns = name.substr(0, slash);
     object.name = name.substr(slash + 1);
     if (!ns.empty() && ns != object.ns)
       return invalid("--namespace says " + ns + ", and '" + name + "' another");
-    if (object.name.empty() || object.name.find('/') != std::string::npos)
-      return invalid("'" + name + "' is no name; write NAMESPACE/NAME");
   }
-  if (known->scope == spec::Scope::kCluster)
+  if (object.name.empty() || object.name.find('/') != std::string::npos)
+    return invalid("'" + name + "' is no name; write NAMESPACE/NAME");
+  if (kind.scope == spec::Scope::kCluster)
     object.ns.clear();
-  else if (object.ns.empty() && !name.empty())
+  else if (needs_namespace && object.ns.empty())
     return invalid("in which namespace is " + object.kind + " '" + name +
                    "'? Write NAMESPACE/NAME, or use -n");
   return object;
+}
+
+Result<ObjectKey> parse_object(const std::string& kind, const std::string& ns,
+                               const std::string& name) {
+  const Kind* known = parse_kind(kind);
+  if (!known) return invalid("'" + kind + "' is no kind of the mesh; there are: " + object_kinds());
+  if (name.empty())
+    return ObjectKey{known->name, known->scope == spec::Scope::kCluster ? "" : ns, ""};
+  return parse_name(*known, true, ns, name);
 }
 
 Result<json::array> read_documents(const std::vector<std::string>& paths) {

@@ -4,16 +4,25 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::cli {
 
-// KIND as people write it: in any case, plural or short; NAME with its namespace or without.
-// `name` empty: every object. Failure: kInvalidArgument.
+// The kind that people call so: in any case, plural or short. Null: none.
+const spec::Kind* parse_kind(std::string_view text);
+
+// NAME with its namespace or without. Failure: kInvalidArgument, also if the object has no
+// namespace and needs one.
+Result<ObjectKey> parse_name(const spec::Kind& kind, bool needs_namespace, const std::string& ns,
+                             const std::string& name);
+
+// KIND and NAME as above. `name` empty: every object. Failure: kInvalidArgument.
 Result<ObjectKey> parse_object(const std::string& kind, const std::string& ns,
                                const std::string& name);
 // The kinds and their short forms, for the help.

@@ -89,7 +89,7 @@ Result<json::value> conflicts(const AdminClient& client, const std::string& ns) 
 void add_check_conflicts(CLI::App& policy, Flags& flags) {
   auto ns = std::make_shared<std::string>();
   CLI::App* app = command(policy, flags, "check-conflicts",
-                          "Objects of which one takes the effect of another;\n"
+                          "Objects that conflict, so that one has no effect;\n"
                           "exit code 1 if there are any",
                           "osm policy check-conflicts -n shop");
   app->add_option("-n,--namespace", *ns, "Only objects of this namespace (default: all)");

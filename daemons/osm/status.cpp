@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <cctype>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -14,7 +13,7 @@
 
 #include "base/json.hpp"
 #include "command.hpp"
-#include "osm/spec/kinds.hpp"
+#include "object_commands.hpp"
 #include "show.hpp"
 
 namespace osm::cli {
@@ -28,24 +27,6 @@ constexpr milliseconds kPoll{200};
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 using spec::Kind;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-const Kind* find_kind(const std::string& text) {
-  const std::string wanted = lower(text);
-  for (const Kind& kind : spec::mesh_kinds()) {
-    const std::string name = lower(kind.name.kind);
-    if (kind.alias.empty()) continue;
-    if (wanted == name || wanted == name + 's' || wanted == kind.alias) return &kind;
-  }
-  return nullptr;
-}
-
-Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 std::string count_at(const json::value& object, std::string_view name) {
   return std::to_string(number_at(object, name));
@@ -98,23 +79,11 @@ std::string status_kinds() {
 // KIND in any case, plural or short; NAME with or without its namespace. Failure: kInvalidArgument.
 Result<ObjectKey> parse_status_object(const std::string& kind, const std::string& ns,
                                       const std::string& name) {
-  const Kind* known = find_kind(kind);
-  if (!known) return invalid("'" + kind + "' is no kind of the mesh; there are: " + status_kinds());
-  const auto slash = name.find('/');
-  ObjectKey object{known->name, ns, name};
-  if (slash != std::string::npos) {
-    object.ns = name.substr(0, slash);
-    object.name = name.substr(slash + 1);
-    if (!ns.empty() && ns != object.ns)
-      return invalid("--namespace says " + ns + ", and '" + name + "' another");
-  }
-  if (object.name.empty() || object.name.find('/') != std::string::npos)
-    return invalid("'" + name + "' is no name; write NAMESPACE/NAME");
-  if (known->scope == spec::Scope::kCluster) object.ns.clear();
-  if (spec::counts_in_mesh(known->scope) && object.ns.empty())
-    return invalid("in which namespace is " + object.kind + " '" + name +
-                   "'? Write NAMESPACE/NAME, or use -n");
-  return object;
+  const Kind* known = parse_kind(kind);
+  if (!known || known->alias.empty())
+    return Error{ErrorCode::kInvalidArgument,
+                 "'" + kind + "' is no kind of the mesh; there are: " + status_kinds()};
+  return parse_name(*known, spec::counts_in_mesh(known->scope), ns, name);
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ void add_vm_renew(CLI::App& vm, Flags& flags) {
       "osm vm renew --dir /etc/osm/web-1\n"
       "  osm vm renew --dir /etc/osm/web-1 --every 10m");
   app->footer(app->get_footer() +
-              "\n\nExit codes: 0 current or renewed; of any other the certificate is unchanged");
+              "\n\nExit codes: 0 current or renewed; any other: the certificate is unchanged");
   app->remove_option(app->get_option("--state-dir"));
   app->add_option("--dir", options->directory, "Directory that `osm vm bootstrap --out` wrote")
       ->required();
@@ -219,8 +219,8 @@ void add_vm_renew(CLI::App& vm, Flags& flags) {
                   "HOST:PORT of the controller's ADS server (default: from the bootstrap)");
   CLI::Option* every =
       add_time(*app, "--every", options->every,
-               "Keep running and check at this interval, less up to a half at random.\n"
-               "After a failure earlier. SIGTERM ends it",
+               "Keep running and check after 50 to 100 % of this time, at random; sooner\n"
+               "after a failure. SIGTERM ends it",
                {std::chrono::seconds(1)});
   app->add_flag("--force", options->force, "Replace a current certificate too")->excludes(every);
   app->callback([&flags, options] {

@@ -49,8 +49,9 @@ const model::WorkloadEntry* find_workload(const model::MeshSnapshot& mesh, const
   return nullptr;
 }
 
+// A machine may be declared by a VirtualMachine, a resource or a provider's process.
 ObjectKey workload_object(const Workload& workload) {
-  return {workload.kind == WorkloadKind::kPod ? kinds::kPod : kinds::kVirtualMachine,
+  return {workload.kind == WorkloadKind::kPod ? kinds::kPod : model::kWorkloadKind,
           workload.name.ns, workload.name.name};
 }
 
