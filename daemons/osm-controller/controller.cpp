@@ -213,7 +213,7 @@ class Controller final : public daemon::Daemon {
     OSM_TRY(admin_,
             net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")},
                                     .max_body_bytes = kMaxAdminBody},
-                                   runtime_.asio(), runtime_.blocking, admin_api, runtime_.log));
+                                   runtime_.asio(), admin_threads_.executor(), admin_api, runtime_.log));
     OSM_TRY(mesh_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = startup.http_address().port;
@@ -249,6 +249,7 @@ class Controller final : public daemon::Daemon {
   std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
+  net::Threads admin_threads_{4};  // wait for stores and CAs, whose own work is on `blocking`
   std::unique_ptr<net::HttpServer> admin_;
   std::unique_ptr<JoinServer> join_;
 };

@@ -17,13 +17,15 @@ Result<std::unique_ptr<JoinServer>> JoinServer::start(const Options& options, Ow
   const certificate::Subject subject = net::join_subject(domain, options.osm_namespace);
   OSM_TRY(join->certificate_, certificate::KeptCertificate::issue(manager, subject));
   JoinServer& self = *join;
-  OSM_TRY(join->server_,
-          net::HttpServer::start({.listen = listen,
-                                  .max_body_bytes = 64 * 1024,
-                                  .keep_alive = false,
-                                  .tls = [&self] { return self.certificate_->load(); }},
-                                 runtime.asio(), join->asking_.executor(), net::make_join_api(api),
-                                 runtime.log));
+  auto server = net::HttpServer::start({.listen = listen,
+                                        .max_body_bytes = 64 * 1024,
+                                        .keep_alive = false,
+                                        .tls = [&self] { return self.certificate_->load(); }},
+                                       runtime.asio(), join->asking_.executor(),
+                                       net::make_join_api(api), runtime.log);
+  if (!server.ok())
+    return Error{ErrorCode::kInvalidArgument, "--join-address: " + server.error().message};
+  join->server_ = std::move(*server);
   api.join_port = join->server_->address().port;
   api.join_server_name = subject.dns_names.front();
   return join;

@@ -19,7 +19,8 @@ namespace osm::controller {
 class JoinServer {
  public:
   // Serves nobody if there is no --join-address. Fills in the members of `api` about joining.
-  // Lifetime: all references outlive the server. Failure: the CA's; as HttpServer::start().
+  // Lifetime: all references outlive the server. Failure: the CA's; kInvalidArgument
+  // (it cannot listen).
   // Blocking: until the server's certificate is issued.
   static Result<std::unique_ptr<JoinServer>> start(const Options& options, OwnRuntime& runtime,
                                                    certificate::Manager& manager,

@@ -29,7 +29,7 @@ Status add_problems(const AdminClient& client, Findings& findings) {
     const std::string field = text_at(problem, "field");
     findings.push_back({verdict, object.empty() ? text_at(problem, "path") : object,
                         (field.empty() ? "" : field + ": ") + text_at(problem, "cause"),
-                        "docs/error-codes.md#" + code});
+                        "see `osm support error-info " + code + "`"});
   }
   findings.push_back(
       {Verdict::kFine, "Controllers",

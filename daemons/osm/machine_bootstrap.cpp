@@ -102,16 +102,21 @@ std::string next_steps(const json::value& written) {
   return text;
 }
 
+Status prepare_directory(const std::string& directory) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (!failed && ::access(directory.c_str(), W_OK | X_OK) != 0)
+    failed = {errno, std::generic_category()};
+  if (!failed) return {};
+  return Error{ErrorCode::kStorage,
+               fmt::format("{}: {}. Choose another --out", directory, failed.message())};
+}
+
 Result<json::value> write_bootstrap(const json::value& answer, const certificate::PrivateKey& key,
                                     const WriteOptions& options) {
   const json::array& files = list_at(answer, "files");
   if (files.empty()) return Error{ErrorCode::kInternal, "the controller's answer holds no files"};
-  std::error_code failed;
-  std::filesystem::create_directories(options.directory, failed);
-  if (failed) {
-    return Error{ErrorCode::kStorage,
-                 fmt::format("{}: {}. Choose another --out", options.directory, failed.message())};
-  }
+  OSM_TRY(prepare_directory(options.directory));
   OSM_TRY(const ProxyFilesLock lock,
           ProxyFilesLock::take(options.directory, ProxyFilesLock::Other::kAwait));
   const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};

@@ -27,6 +27,9 @@ void complete(ProxyOptions& options);
 // controller's answer. Failure: kInternal (the answer is of another version).
 Result<certificate::KeyAndRequest> make_key(const boost::json::value& subject);
 
+// Makes the directory. Failure: kStorage, if it cannot be made or written to.
+Status prepare_directory(const std::string& directory);
+
 // Writes the key and the files of the controller's answer. The directory itself and what root runs
 // stay the caller's, so that the proxy's user cannot replace them. A file is there whole or not at
 // all. Result: what was written. Failure: kStorage naming the file and the remedy.

@@ -52,7 +52,12 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
 }
 
 Result<std::string> read_text(const std::string& path) {
-  if (path != "-") return read_file(path, kMaxBytes);
+  if (path != "-") {
+    auto text = read_file(path, kMaxBytes);
+    if (!text.ok() && text.error().code == ErrorCode::kUnreadableSource)
+      return Error{ErrorCode::kStorage, text.error().message};  // it was not the controller
+    return text;
+  }
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (text.size() > kMaxBytes) return Error{ErrorCode::kTooLarge, "standard input: too large"};
   return text;

@@ -110,6 +110,8 @@ Error explain(const ProxyFiles& files, const grpc::Status& status, const std::st
   // The controller answers UNAVAILABLE, so that an Envoy asks again: the machine may come back.
   if (detail.starts_with(error_code_text(ErrorCode::kUnknownProxy)))
     return {ErrorCode::kUnknownProxy, fmt::format("{}: {}", who, detail)};
+  if (detail.starts_with(error_code_text(ErrorCode::kNotFound)))
+    return {ErrorCode::kNotFound, fmt::format("{}: {}", who, detail)};
   switch (status.error_code()) {
     case grpc::StatusCode::UNIMPLEMENTED:
       return {ErrorCode::kUnavailable, who + unknown};

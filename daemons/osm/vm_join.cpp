@@ -136,6 +136,7 @@ Result<json::value> ask(net::HttpClient& client, const Token& token, const char*
 
 Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds timeout) {
   OSM_TRY(const Token token, read_token(options.token_file));
+  OSM_TRY(prepare_directory(options.proxy.write.directory));  // before the token is used up
   OSM_TRY(net::Address address, net::parse_address(token.join));
   OwnRuntime runtime({.least = LogLevel::kError});
   const auto client =

@@ -100,9 +100,10 @@ Status run(const std::vector<std::string>& command) {
 Status check_script(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0)
-    return Error{ErrorCode::kStorage, path + ": " + std::generic_category().message(errno) +
-                                          "; remove the iptables chains of the mesh by hand, and "
-                                          "delete the directory"};
+    return Error{ErrorCode::kStorage,
+                 path + ": " + std::generic_category().message(errno) +
+                     "; is --dir the directory that `osm vm join` or `osm vm bootstrap` wrote? If "
+                     "it is, remove the iptables chains of the mesh by hand, and delete it"};
   if (S_ISREG(status.st_mode) && status.st_uid == 0 && (status.st_mode & 022) == 0) return {};
   return Error{ErrorCode::kPermissionDenied,
                path +

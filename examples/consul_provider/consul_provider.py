@@ -126,7 +126,7 @@ def serve(options):
             Provider(options).watch, pb.WatchRequest.FromString,
             pb.WatchResponse.SerializeToString)}),))
     if options.listen.startswith("unix:"):
-        os.umask(0o077)  # nobody else connects
+        os.umask(0o007)  # this user and this group connect: the controller's user is in it
         server.add_insecure_port(options.listen)
     else:
         key, certificate, clients = (open(name, "rb").read() for name in

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -30,6 +31,7 @@ class FileRecord final : public TextRecord {
   }
 
   Status store(const Text& next) override {
+    const std::lock_guard lock(mutex_);
     OSM_TRY(const Text present, load());
     if (present.version != next.version)
       return Error{ErrorCode::kConflict, path_ + ": something else writes it as well"};
@@ -54,6 +56,7 @@ class FileRecord final : public TextRecord {
   }
 
   const std::string path_;
+  std::mutex mutex_;  // a comparison and its write are one step
 };
 
 }  // namespace

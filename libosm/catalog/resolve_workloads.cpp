@@ -1,6 +1,7 @@
 #include "catalog/resolve_workloads.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/maps.hpp"
@@ -116,12 +117,9 @@ void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
     put_or_erase(problems_, claim,
                  claimants.size() > 1 ? std::optional(problem_of(id, claimants)) : std::nullopt);
     for (const WorkloadKind kind : {WorkloadKind::kMachine, WorkloadKind::kPod}) {
-      std::vector<const Workload*> own;
-      for (const auto& claimant : claimants)
-        if (workload_of(claimant).kind == kind) own.push_back(&workload_of(claimant));
       const model::ProxyKey key{ns, id, kind};
-      if (own.size() == 1) {
-        edit.put(entry_of(key, *own.front()));
+      if (const Workload* owner = owner_of(claimants, kind)) {
+        edit.put(entry_of(key, *owner));
       } else {
         edit.remove(key);
         several_.erase(key);
@@ -130,24 +128,33 @@ void WorkloadClaims::settle(TableEdit<model::WorkloadEntry>& edit) {
   }
 }
 
-Problem WorkloadClaims::problem_of(const ProxyId& id, const Claimants& claimants) const {
-  std::string names;
-  std::map<WorkloadKind, int> counts;
+// The only claimant of its kind of the first provider, so that no provider takes a workload away
+// from one before it. Null: there is none.
+const Workload* WorkloadClaims::owner_of(const Claimants& claimants, WorkloadKind kind) const {
+  const Workload* owner = nullptr;
+  std::size_t first = std::numeric_limits<std::size_t>::max();
   for (const auto& claimant : claimants) {
-    const Workload& workload = workload_of(claimant);
-    names += (names.empty() ? "" : ", ") + describe(workload);
-    ++counts[workload.kind];
+    if (workload_of(claimant).kind != kind || claimant.second > first) continue;
+    owner = claimant.second < first ? &workload_of(claimant) : nullptr;
+    first = claimant.second;
   }
-  const bool served = std::any_of(counts.begin(), counts.end(),
-                                  [](const auto& count) { return count.second == 1; });
+  return owner;
+}
+
+Problem WorkloadClaims::problem_of(const ProxyId& id, const Claimants& claimants) const {
+  std::string names, served;
+  for (const auto& claimant : claimants)
+    names += (names.empty() ? "" : ", ") + describe(workload_of(claimant));
+  for (const WorkloadKind kind : {WorkloadKind::kMachine, WorkloadKind::kPod})
+    if (const Workload* owner = owner_of(claimants, kind))
+      served += (served.empty() ? "" : " and ") + describe(*owner);
   const WorkloadName& first = claimants.begin()->first;
   return {.code = ErrorCode::kDuplicateObject,
           .object = {model::kWorkloadKind, first.ns, first.name},
           .path = {},
           .field = {},
           .cause = "proxy UUID " + id.str() + " is claimed by " + names + "; " +
-                   (served ? "the only claimant of its kind is served, by its kind's certificates"
-                           : "none of them is served") +
+                   (served.empty() ? "none of them is served" : "only " + served + " is served") +
                    ": give each a UUID of its own"};
 }
 

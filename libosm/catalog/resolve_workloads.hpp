@@ -46,6 +46,7 @@ class WorkloadClaims {
   const Workload& workload_of(const Claimants::value_type& claimant) const {
     return listed_[claimant.second].at(claimant.first);
   }
+  const Workload* owner_of(const Claimants& claimants, WorkloadKind kind) const;
   Problem problem_of(const ProxyId& id, const Claimants& claimants) const;
   std::string why_denied(const Workload& workload) const;
   void touch_all();

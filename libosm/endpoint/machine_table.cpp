@@ -70,6 +70,9 @@ TableChanges MachineTable::update() {
     const Members* known = find_in(members_, name);
     std::optional<Members> next;
     if (machine) next = members_of(*machine);
+    // While a changed id has no answer, the machines behind the last id stay.
+    if (next && known && !machine->resource.empty() && !options_.find(machine->resource))
+      next->list = known->list;
     const std::vector<Problem> none;
     changes.problems |= (known ? known->problems : none) != (next ? next->problems : none);
     put_or_erase(members_, name, std::move(next));
@@ -114,7 +117,12 @@ MachineTable::Member MachineTable::named_after(const Machine& machine, std::stri
 MachineTable::Members MachineTable::members_of(const Machine& machine) const {
   Members out;
   if (machine.resource.empty()) {
-    out.list.push_back(named_after(machine, machine.name.name));
+    Member own = named_after(machine, machine.name.name);
+    if (options_.is_drained && options_.is_drained({ns_, own.name}, own.proxy_id))
+      out.problems.push_back({ErrorCode::kUnusedField, key_of(own.name), "", 0, "",
+                              "is drained, so clients send it no new requests; `osm vm drain " +
+                                  own.name + " -n " + ns_ + " --undo` takes it back"});
+    out.list.push_back(std::move(own));
   } else if (const auto resolution = options_.find(machine.resource)) {
     add_instances(machine, *resolution, out);
   }

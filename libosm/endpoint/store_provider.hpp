@@ -306,8 +306,9 @@ class StoreProvider final : public Interface {
     const bool healthy =
         store_is_reachable() && (!options_.resolver || options_.resolver->healthy());
     // Services come from the MeshSpec: without it no endpoint is complete.
-    const bool synced =
-        store_synced_ && mesh_synced_ && (!options_.resolver || options_.resolver->has_synced());
+    const bool synced = store_synced_ && mesh_synced_ &&
+                        (!options_.resolver || options_.resolver->has_synced()) &&
+                        (!options_.drained || options_.drained->has_synced());
     // Once synced, a provider stays synced; a later outage of a source shows in healthy().
     news.services_told = !news.services.empty() || (synced && !synced_) || healthy != healthy_;
     news.workloads_told |= !news.workloads.empty();

@@ -1,6 +1,7 @@
 #include "osm/runtime/json_log.hpp"
 
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <boost/json/object.hpp>
@@ -13,6 +14,34 @@
 #include "base/utf8.hpp"
 
 namespace osm::inline v1::net {
+namespace {
+
+// While it lives, a write to a pipe that nobody reads sends this thread no SIGPIPE: the host may
+// not ignore it.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoBrokenPipe() {
+    const timespec now{};
+    while (!pending_ && ::sigtimedwait(&pipe_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool pending_;  // already before: not ours to take
+};
+
+}  // namespace
 
 void JsonLog::write(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   boost::json::object line{{"time", rfc3339(clock_.wall_now(), 3)},
@@ -28,7 +57,8 @@ void JsonLog::write(LogLevel level, std::string_view message, std::span<const Lo
 }
 
 void JsonLog::write_line(std::string_view line) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
+  const NoBrokenPipe no_signal;
   while (!line.empty()) {
     const ssize_t written = ::write(fd_, line.data(), line.size());
     if (written > 0) {

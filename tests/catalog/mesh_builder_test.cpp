@@ -553,13 +553,24 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(after.problems->front().cause.find("headless") != std::string::npos);
   }
 
-  TEST_CASE("a proxy UUID that two workloads of one kind claim belongs to neither") {
+  TEST_CASE("a proxy UUID that two workloads of one provider claim belongs to neither") {
     Shop shop;
     const auto& after = shop.after(
-        [&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
+        [&] { shop.vm.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
     CHECK(after.workloads.empty());
     REQUIRE(after.problems->size() == 1);
     CHECK(after.problems->front().cause.find("machine shop/impostor, machine shop/store; none") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("no provider takes a workload away from one before it") {
+    Shop shop;
+    const auto& after = shop.after(
+        [&] { shop.cloud.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
+    REQUIRE(after.workloads.size() == 1);
+    CHECK((*after.workloads.begin())->workload.name.name == "store");
+    REQUIRE(after.problems->size() == 1);
+    CHECK(after.problems->front().cause.find("only machine shop/store is served") !=
           std::string::npos);
   }
 

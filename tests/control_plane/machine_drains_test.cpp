@@ -26,6 +26,7 @@ struct NoNumbers final : Rng {
 // Remembers who was drained.
 class Remembered final : public DrainedMachines {
  public:
+  bool has_synced() const override { return true; }
   bool contains(const WorkloadName& machine, const ProxyId& proxy) const override {
     return drained == std::pair(machine, proxy);
   }

@@ -243,7 +243,7 @@ class Admin(ShopTest):
         wait_for("the problem", lambda: self.osm("check")[0] == 1)
         finding = self.as_json("check")[1]["findings"][0]
         self.assertEqual((finding["verdict"], finding["remedy"]),
-                         ("fault", "docs/error-codes.md#invalid-syntax"))
+                         ("fault", "see `osm support error-info invalid-syntax`"))
         code, out, _ = self.osm("verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod",
                                 "shop/api-1")
         self.assertEqual(code, 1)

@@ -38,8 +38,13 @@ struct DnsFixture {
                                                              const std::atomic<bool>&) {
       Answers out;
       ++rounds;
+      if (slow_rounds > 0) {
+        --slow_rounds;
+        clock.advance(10s);
+      }
       for (const Question& question : questions) {
         ++asked[id_of(question)];
+        first_round.try_emplace(id_of(question), rounds);
         const auto at = zone.find(id_of(question));
         out[question] = away ? Answer() : at == zone.end() ? Answer{Outcome::kNoName} : at->second;
       }
@@ -74,7 +79,9 @@ struct DnsFixture {
   osm::testing::CapturingMetrics metrics;
   std::map<std::string, Answer> zone;  // by id
   bool away = false;
+  int slow_rounds = 0;  // the next rounds, which take ten seconds each
   std::map<std::string, int> asked;
+  std::map<std::string, int> first_round;
   int rounds = 0;
   std::vector<Ids> changes;
   std::unique_ptr<DnsResolver> resolver;

@@ -166,6 +166,20 @@ TEST_SUITE("dns::DnsProvider") {
     CHECK(workloads == std::vector<Workloads>{{{"shop", "api"}}});
   }
 
+  TEST_CASE_FIXTURE(Fixture, "while a changed name has no answer, the last name's machines stay") {
+    serve();
+    put(dns_yaml("api", "name: old.example, serviceAccount: account"));
+    resolver.set("A:old.example", one("10.0.0.1"));
+    start();
+    put(dns_yaml("api", "name: new.example, serviceAccount: account"));
+    CHECK(resolver.followed() == Ids{"A:new.example"});
+    CHECK(endpoints() == Texts{"10.0.0.1:8080"});
+    CHECK(served() == Texts{"api=10.0.0.1"});
+    resolver.set("A:new.example", one("10.0.0.2"));
+    CHECK(endpoints() == Texts{"10.0.0.2:8080"});
+    CHECK(served() == Texts{"api=10.0.0.2"});
+  }
+
   TEST_CASE_FIXTURE(Fixture, "several instances have names and UUIDs of their own") {
     serve();
     put(dns_yaml("api", "name: api.example, serviceAccount: account"));

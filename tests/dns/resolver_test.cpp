@@ -86,6 +86,29 @@ TEST_SUITE("dns::DnsResolver") {
     CHECK(found("A:broken.example") == Texts{"unknown"});
   }
 
+  TEST_CASE_FIXTURE(DnsFixture, "a silent name beside answered ones does not hold a start up") {
+    zone["A:silent.example"] = Answer();
+    zone["A:api.example"] = addresses({"10.0.0.1"});
+    follow({"A:silent.example", "A:api.example"});
+    CHECK_FALSE(resolver->has_synced());
+    executor.run_for(10s);
+    CHECK(resolver->has_synced());
+    CHECK(found("A:silent.example") == Texts{"unknown"});
+  }
+
+  TEST_CASE_FIXTURE(DnsFixture, "silent names do not keep others waiting") {
+    Ids ids{"A:z.example"};
+    zone["A:z.example"] = addresses({"10.0.0.1"});
+    for (int i = 0; i < 400; ++i) {
+      const std::string id = "A:a" + std::to_string(i) + ".example";
+      ids.insert(id);
+      zone[id] = Answer();  // due again while the round of the others lasts
+    }
+    slow_rounds = 14;
+    follow(ids);
+    CHECK(first_round["A:z.example"] == 7);  // 64 names a round
+  }
+
   TEST_CASE_FIXTURE(DnsFixture, "an error and an answer without records keep the addresses") {
     for (const Outcome outcome : {Outcome::kRefused, Outcome::kNoData}) {
       zone["A:api.example"] = addresses({"10.0.0.1"}, 5s);

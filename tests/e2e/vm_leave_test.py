@@ -101,6 +101,8 @@ class Leave(meshcase.MeshCase):
 
     def test_a_machine_leaves_and_nothing_of_the_mesh_stays_on_it(self):
         self.assertIn("OSM_PROXY", self.rules(self.two))
+        for name in ("workload_key.pem", "workload_cert.pem", "workload_roots.pem", "grpc_bootstrap.json"):
+            (self.two.directory / name).write_text("of a gRPC library")
         left = self.leave(self.two)
         self.assertEqual((0, ""), (left.returncode, left.stderr))
         self.assertIn("delete the machine's VirtualMachine", left.stdout)

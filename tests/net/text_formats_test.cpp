@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <limits>
 #include <thread>
 
@@ -120,6 +121,21 @@ TEST_SUITE("net::JsonLog") {
     const std::string text = pipe.drain();
     CHECK(std::count(text.begin(), text.end(), '\n') == 1);
     CHECK(text.find('\x1b') == std::string::npos);
+  }
+
+  TEST_CASE("a pipe that nobody reads loses lines, and ends no process") {
+    const auto before = std::signal(SIGPIPE, SIG_DFL);
+    testing::ManualClock clock;
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    ::close(ends[0]);
+    JsonLog log(ends[1], LogLevel::kInfo, clock);
+    log.info("lost");
+    sigset_t pending;
+    ::sigpending(&pending);
+    CHECK(::sigismember(&pending, SIGPIPE) == 0);
+    ::close(ends[1]);
+    std::signal(SIGPIPE, before);
   }
 
   TEST_CASE("lines below the level are dropped") {

@@ -14,10 +14,12 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ROOT, BUILD = SOURCE / "build/roots/trixie", SOURCE / "build/debian-13"
 # For the tests, beside what the library needs.
-MORE = ["doctest-dev", "python3-yaml", "python3-grpcio", "python3-protobuf", "iptables", "iproute2"]
-# Not with mold: of code that is not optimized it links objects of rooms whose dependencies a test does not link.
+MORE = ["doctest-dev", "python3-yaml", "python3-grpcio", "python3-protobuf", "iptables", "iproute2", "curl"]
+# Not with mold: it links objects of code that is not optimized which a test does not call, and whose rooms
+# the test does not link.
 SETTINGS = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DOSM_UNITY=ON",
-            "-DOSM_BUILD_DAEMONS=OFF", "-DOSM_BUILD_EXAMPLES=OFF", "-DOSM_INSTALL=OFF", f"-DOSM_XDS_BUILD_DIR={SOURCE}/build/xds-13"]
+            "-DOSM_BUILD_DAEMONS=OFF", "-DOSM_BUILD_EXAMPLES=OFF", "-DOSM_INSTALL=OFF",
+            f"-DOSM_XDS_BUILD_DIR={SOURCE}/build/xds-13"]
 
 
 def run(*command):

@@ -130,11 +130,17 @@ TEST_SUITE("vm::DrainedMachines") {
     REQUIRE(replica.drained->drain(kOne, ProxyId(kUuidOfOne)).ok());
     CHECK(replica.changed == std::vector<ServiceName>{{"shop", "books"}});
     CHECK(replica.endpoints() == Addresses{"10.0.0.2"});
+    const auto problems = replica.vms->list_problems();
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].object.name == "one");
+    CHECK(problems[0].code == ErrorCode::kUnusedField);
+    CHECK(problems[0].cause.find("osm vm drain one -n shop --undo") != std::string::npos);
     CHECK(replica.vms->list_workloads().size() == 2);
     CHECK(replica.vms->find_workload(kOne)->services ==
           std::vector<ServiceName>{{"shop", "books"}});
     REQUIRE(replica.drained->take_back(kOne).ok());
     CHECK(replica.endpoints() == Addresses{"10.0.0.1", "10.0.0.2"});
+    CHECK(replica.vms->list_problems().empty());
     CHECK_FALSE(replica.drained->contains(kOne, ProxyId(kUuidOfOne)));
   }
 
@@ -174,6 +180,23 @@ TEST_SUITE("vm::DrainedMachines") {
     rig.store.remove({kinds::kVirtualMachine, "shop", "two"});
     replica.executor.run_for(62s);
     CHECK(rig.record.text.find("two") == std::string::npos);
+  }
+
+  TEST_CASE("until the record was read once, the provider is not synced") {
+    DrainRig rig;
+    {
+      Replica replica(rig.record, rig.store, rig.mesh, rig.clock);
+      REQUIRE(replica.drained->drain(kOne, ProxyId(kUuidOfOne)).ok());
+    }
+    const std::string before = rig.record.text;
+    rig.record.text = "{";
+    Replica next(rig.record, rig.store, rig.mesh, rig.clock);
+    next.executor.run_for(10s);
+    CHECK_FALSE(next.vms->has_synced());
+    rig.record.text = before;
+    next.executor.run_for(2s);
+    CHECK(next.vms->has_synced());
+    CHECK(next.endpoints() == Addresses{"10.0.0.2"});
   }
 
   TEST_CASE("while the record is away or damaged, drained machines stay, and it is logged once") {

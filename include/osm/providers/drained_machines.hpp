@@ -27,6 +27,10 @@ class OSM_API DrainedMachines {
   // Ends reading the record. Blocking: for a running call. Thread: not of `runtime.blocking`.
   virtual ~DrainedMachines() = default;
 
+  // True once the record was read: before that nobody knows who is drained. Stays true. Thread: any.
+  // Blocking: no.
+  virtual bool has_synced() const = 0;
+
   // True if the machine is drained under this UUID. Thread: any. Blocking: no.
   virtual bool contains(const WorkloadName& machine, const ProxyId& proxy) const = 0;
 
@@ -45,7 +49,8 @@ class OSM_API DrainedMachines {
   // Thread: any. Blocking: briefly.
   virtual void follow(const WorkloadProvider* machines, std::function<bool()> synced) = 0;
 
-  // Calls `on_change` with the machines that were drained or taken back; contains() tells already.
+  // Calls `on_change` with the machines that were drained or taken back, and with none when the record
+  // was first read; contains() tells already.
   // Thread: that of the change or of `runtime.blocking`; must not block. Lifetime: until the handle
   // dies.
   virtual Subscription subscribe(
@@ -62,7 +67,8 @@ struct DrainedMachinesOptions {
 };
 
 // Reads the record. One that cannot be read is logged and read again after the interval; until
-// then the last machines that were read stay drained. Failure: none. Thread: any but an event
+// then the last machines that were read stay drained, and a provider that never read it is not
+// synced. Failure: none. Thread: any but an event
 // loop's. Blocking: until the record was asked.
 OSM_API std::unique_ptr<DrainedMachines> make_drained_machines(
     const DrainedMachinesOptions& options);

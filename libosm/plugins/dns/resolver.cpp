@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "base/backoff.hpp"
 #include "base/maps.hpp"
@@ -72,6 +74,7 @@ struct DnsResolver::Core : std::enable_shared_from_this<Core> {
   mutable std::mutex mutex;
   std::map<Question, Name> names;
   bool healthy = true;
+  bool answered_before = false;  // at least one name was
   bool asking = false;
 
   Strand strand;
@@ -102,8 +105,12 @@ void DnsResolver::Core::start_round() {
     const std::lock_guard lock(mutex);
     if (asking) return;
     const SteadyTime now = options.runtime.clock.steady_now();
+    std::vector<std::pair<SteadyTime, Question>> waiting;
     for (const auto& [question, name] : names)
-      if (name.due <= now && due.size() < kMaxRound) due.insert(question);
+      if (name.due <= now) waiting.emplace_back(name.due, question);
+    std::ranges::sort(waiting);  // names that are never answered do not keep others waiting
+    for (const auto& [since, question] : waiting | std::views::take(kMaxRound))
+      due.insert(question);
     asking = !due.empty();
   }
   if (due.empty()) return plan();
@@ -133,7 +140,10 @@ bool DnsResolver::Core::take(const Question& question, Name& name, const Found& 
     name.due = now + std::clamp(found.ttl, options.least_ttl, options.longest_ttl);
   } else {
     ++name.failures;
-    name.settled |= found.outcome == Outcome::kRefused && name.failures >= kLastingRefusals;
+    // A server that answers for other names is there: this name alone does not hold the start up.
+    const bool lasting = found.outcome == Outcome::kRefused ||
+                         (found.outcome == Outcome::kSilent && answered_before);
+    name.settled |= lasting && name.failures >= kLastingRefusals;
     if (found.outcome == Outcome::kNoName) {
       if (!name.gone) name.gone = now;
       if (now - *name.gone >= options.gone_after && name.good) name.good = Resolution();
@@ -157,9 +167,10 @@ void DnsResolver::Core::end_round(const std::map<Question, Found>& found) {
   {
     const std::lock_guard lock(mutex);
     asking = false;
-    bool answered = false;
+    const bool answered = std::ranges::any_of(
+        found, [](const auto& each) { return each.second.outcome != Outcome::kSilent; });
+    answered_before |= answered;
     for (const auto& [question, each] : found) {
-      answered |= each.outcome != Outcome::kSilent;
       Name* name = find_in(names, question);
       if (!name) continue;
       const bool settled = name->settled;

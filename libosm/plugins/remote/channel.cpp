@@ -84,7 +84,10 @@ Result<std::shared_ptr<grpc::Channel>> open_unix(const RemoteProviderOptions& op
   if (!socket ||
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return Error{ErrorCode::kUnavailable,
-                 options.address + ": " + text_of_errno(errno) + "; is the provider running?"};
+                 options.address + ": " + text_of_errno(errno) +
+                     (errno == EACCES ? "; the controller's user needs the right to write to the "
+                                        "socket, and to enter its directory"
+                                      : "; is the provider running?")};
   // The process that listens, not the file: another user could have replaced that.
   OSM_TRY(check_peer(socket, options));
   grpc::ChannelArguments arguments = arguments_of(options);

@@ -1,6 +1,7 @@
 #include "osm/providers/drained_machines.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/json.hpp>
 #include <chrono>
 #include <cstdint>
@@ -85,6 +86,8 @@ class RecordedDrains final : public DrainedMachines {
   }
   ~RecordedDrains() override { strand_.stop(); }
 
+  bool has_synced() const override { return loaded_; }
+
   bool contains(const WorkloadName& machine, const ProxyId& proxy) const override {
     const std::lock_guard lock(mutex_);
     const auto at = drains_.find(machine);
@@ -95,7 +98,8 @@ class RecordedDrains final : public DrainedMachines {
     if (contains(machine, proxy)) return {};
     if (!is_known(machine))
       return Error{ErrorCode::kNotFound,
-                   machine.str() + " is no VirtualMachine of the mesh: only these can be drained"};
+                   machine.str() + " is no VirtualMachine of the mesh: only these can be drained. On the "
+                                   "machine, `osm vm leave --force` leaves without it"};
     const std::int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
                                  options_.runtime.clock.wall_now().time_since_epoch())
                                  .count();
@@ -160,7 +164,7 @@ class RecordedDrains final : public DrainedMachines {
       changed = differences(drains_, drains);
       drains_ = std::move(drains);
     }
-    if (!changed.empty()) changed_.notify(changed);
+    if (!loaded_.exchange(true) || !changed.empty()) changed_.notify(changed);
   }
 
   void read() {
@@ -222,7 +226,8 @@ class RecordedDrains final : public DrainedMachines {
   std::mutex changing_;  // before mutex_
   mutable std::mutex mutex_;
   Drains drains_;        // guarded by mutex_
-  std::string failure_;  // guarded by changing_
+  std::atomic<bool> loaded_ = false;  // the record was read once
+  std::string failure_;               // guarded by changing_
   std::mutex following_;
   const WorkloadProvider* machines_ = nullptr;  // these three: guarded by following_
   std::function<bool()> synced_;
