@@ -31,9 +31,8 @@ void add_etcd_options(CLI::App& app, CaOptions& options) {
   group->add_option("--etcd-cert-file", options.etcd_cert_file,
                     "PEM file: client certificate for etcd");
   group->add_option("--etcd-key-file", options.etcd_key_file, "PEM file: its private key");
-  group->add_option(
-      "--etcd-user", options.etcd_user,
-      "User of etcd, with read and write access to the CA's and the mesh's keys");
+  group->add_option("--etcd-user", options.etcd_user,
+                    "User of etcd, with read and write access to the CA's and the mesh's keys");
   group->add_option("--etcd-password-file", options.etcd_password_file,
                     "File with that user's password");
 }

@@ -210,10 +210,10 @@ class Controller final : public daemon::Daemon {
       return JoinServer::start(options_, runtime_, *manager_, roots_->trust_domains().signing, api);
     }));
     const net::Handler admin_api = net::make_admin_api(api);
-    OSM_TRY(admin_,
-            net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")},
-                                    .max_body_bytes = kMaxAdminBody},
-                                   runtime_.asio(), admin_threads_.executor(), admin_api, runtime_.log));
+    OSM_TRY(admin_, net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")},
+                                            .max_body_bytes = kMaxAdminBody},
+                                           runtime_.asio(), admin_threads_.executor(), admin_api,
+                                           runtime_.log));
     OSM_TRY(mesh_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = startup.http_address().port;

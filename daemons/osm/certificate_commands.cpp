@@ -222,12 +222,11 @@ void add_certificate(CLI::App& root, Flags& flags) {
     bool now = false;
   };
   auto distrusted = std::make_shared<Distrusted>();
-  CLI::App* const cut =
-      command(*group, flags, "distrust",
-              "End the trust in a root whose key was stolen, at once;\n"
-              "without --now, only show the effects",
-              "osm certificate distrust mesh-2026\n"
-              "  osm certificate distrust mesh-2026 --now");
+  CLI::App* const cut = command(*group, flags, "distrust",
+                                "End the trust in a root whose key was stolen, at once;\n"
+                                "without --now, only show the effects",
+                                "osm certificate distrust mesh-2026\n"
+                                "  osm certificate distrust mesh-2026 --now");
   cut->footer(cut->get_footer() +
               "\n\nExit codes: 0 done, or shown; 5 not done in time (it continues)");
   cut->add_option("ROOT", distrusted->root, "Name, as `osm certificate status` prints it")

@@ -110,8 +110,8 @@ int main(int argc, char** argv) {
         "Objects that the controller left out of the mesh, with the reasons", "osm problems",
         "/v1/problems", show_problems);
   query(app, flags, "providers",
-        "Endpoints providers in order of precedence, and whether they are current",
-        "osm providers", "/v1/providers", show_providers);
+        "Endpoints providers in order of precedence, and whether they are current", "osm providers",
+        "/v1/providers", show_providers);
   add_status(app, flags);
   add_objects(app, flags);
   add_certificate(app, flags);

@@ -45,7 +45,8 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags) {
       command(vm, flags, "bootstrap", "Write the files with which a machine joins the mesh",
               "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
               "    --controller 192.0.2.1:15128 --out /etc/osm/web-1");
-  app->add_option("NAME", options->machine.name, "Name of the machine: of its VirtualMachine, or as its\n"
+  app->add_option("NAME", options->machine.name,
+                  "Name of the machine: of its VirtualMachine, or as its\n"
                   "provider names it")
       ->required();
   app->add_option("-n,--namespace", options->machine.ns, "Its namespace")->required();

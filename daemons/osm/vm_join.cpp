@@ -136,7 +136,6 @@ Result<json::value> ask(net::HttpClient& client, const Token& token, const char*
 
 Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds timeout) {
   OSM_TRY(const Token token, read_token(options.token_file));
-  OSM_TRY(prepare_directory(options.proxy.write.directory));  // before the token is used up
   OSM_TRY(net::Address address, net::parse_address(token.join));
   OwnRuntime runtime({.least = LogLevel::kError});
   const auto client =
@@ -153,6 +152,7 @@ Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds t
   json::object body{{"id", token.id}, {"secret", token.secret}};
   OSM_TRY(const json::value subject, ask(*client, token, "/v1/join/subject", body));
   OSM_TRY(const certificate::KeyAndRequest made, make_key(subject));
+  OSM_TRY(prepare_directory(options.proxy.write.directory));  // before the token is used up
   body["request"] = made.request_pem;
   body["controller"] = token.controller;
   body["directory"] = options.proxy.write.directory;

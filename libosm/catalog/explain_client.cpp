@@ -128,7 +128,8 @@ ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialle
   return step("endpoints", StepEffect::kDenies,
               "no healthy workload of an account that " + call.source.str() +
                   " may call serves port " + std::to_string(number(dialled.port.port)) +
-                  " of Service " + name + ": start one, take a drained one back (`osm problems`), or "
+                  " of Service " + name +
+                  ": start one, take a drained one back (`osm problems`), or "
                   "correct the selector",
               object_of(*dialled.entry), "spec.selector");
 }

@@ -31,8 +31,7 @@ TEST_SUITE("make_file_record") {
               return;
             }
             const int count = present->text.empty() ? 0 : std::stoi(present->text);
-            const osm::Status stored =
-                record->store({std::to_string(count + 1), present->version});
+            const osm::Status stored = record->store({std::to_string(count + 1), present->version});
             if (stored.ok()) ++done;
             if (!stored.ok() && stored.error().code != osm::ErrorCode::kConflict) {
               ++faults;

@@ -555,8 +555,8 @@ TEST_SUITE("catalog::MeshBuilder") {
 
   TEST_CASE("a proxy UUID that two workloads of one provider claim belongs to neither") {
     Shop shop;
-    const auto& after = shop.after(
-        [&] { shop.vm.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
+    const auto& after =
+        shop.after([&] { shop.vm.put_workload(workload("impostor", "u1", "admin", "10.0.0.66")); });
     CHECK(after.workloads.empty());
     REQUIRE(after.problems->size() == 1);
     CHECK(after.problems->front().cause.find("machine shop/impostor, machine shop/store; none") !=

@@ -120,6 +120,8 @@ class Start(DaemonTest):
                     message = self.refused(**{server: address})
                     self.assertIn(address, message)
                     self.assertIn(why, message)
+            message = self.refused("--join-address", address)
+            self.assertIn(f"--join-address: cannot listen on {address}", message)
 
     def test_a_ca_that_cannot_be_read_or_is_damaged_stops_the_start(self):
         self.assertEqual(self.start().stop(), 0)

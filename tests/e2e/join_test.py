@@ -63,6 +63,16 @@ class Join(meshcase.MeshCase):
         self.assertIn("osm vm token", again.stderr)
         self.assertEqual(before, (self.client.directory / "sds_key.pem").read_text())
 
+    def test_a_directory_that_cannot_be_made_uses_up_no_token(self):
+        token = self.token(self.client)
+        self.client.directory.parent.mkdir(parents=True, exist_ok=True)
+        self.client.directory.write_text("a file")
+        refused = self.join(self.client, token)
+        self.assertEqual(1, refused.returncode)
+        self.assertIn("Choose another --out", refused.stderr)
+        self.client.directory.unlink()
+        self.assertEqual(0, self.join(self.client, token).returncode)
+
     def test_a_drained_machine_that_joins_anew_is_taken_back(self):
         def drained():
             record = json.loads((self.rig.state / "drained-machines.json").read_text())

@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ROOT, BUILD = SOURCE / "build/roots/bookworm-arm64", SOURCE / "build/arm64"
 NATIVE_DEV = {"libcli11-dev"}  # headers only, one package for all architectures
 # For the tests, beside what the library needs.
-MORE = ["g++-aarch64-linux-gnu", "qemu-user-static", "doctest-dev", "iptables", "iproute2", "curl"]
+MORE = ["g++-aarch64-linux-gnu", "qemu-user-static", "doctest-dev", "iptables", "iproute2", "curl", "mount"]
 # Not with mold: see debian_13_test.py.
 SETTINGS = ["--toolchain", f"{SOURCE}/cmake/toolchains/arm64.cmake", "-DCMAKE_BUILD_TYPE=Debug",
             "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DOSM_UNITY=ON", "-DOSM_BUILD_EXAMPLES=OFF",

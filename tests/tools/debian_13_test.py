@@ -14,7 +14,7 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ROOT, BUILD = SOURCE / "build/roots/trixie", SOURCE / "build/debian-13"
 # For the tests, beside what the library needs.
-MORE = ["doctest-dev", "python3-yaml", "python3-grpcio", "python3-protobuf", "iptables", "iproute2", "curl"]
+MORE = ["doctest-dev", "python3-yaml", "python3-grpcio", "python3-protobuf", "iptables", "iproute2", "curl", "mount"]
 # Not with mold: it links objects of code that is not optimized which a test does not call, and whose rooms
 # the test does not link.
 SETTINGS = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DOSM_UNITY=ON",

@@ -27,8 +27,8 @@ class OSM_API DrainedMachines {
   // Ends reading the record. Blocking: for a running call. Thread: not of `runtime.blocking`.
   virtual ~DrainedMachines() = default;
 
-  // True once the record was read: before that nobody knows who is drained. Stays true. Thread: any.
-  // Blocking: no.
+  // True once the record was read: before that nobody knows who is drained. Stays true. Thread:
+  // any. Blocking: no.
   virtual bool has_synced() const = 0;
 
   // True if the machine is drained under this UUID. Thread: any. Blocking: no.
@@ -49,10 +49,9 @@ class OSM_API DrainedMachines {
   // Thread: any. Blocking: briefly.
   virtual void follow(const WorkloadProvider* machines, std::function<bool()> synced) = 0;
 
-  // Calls `on_change` with the machines that were drained or taken back, and with none when the record
-  // was first read; contains() tells already.
-  // Thread: that of the change or of `runtime.blocking`; must not block. Lifetime: until the handle
-  // dies.
+  // Calls `on_change` with the machines that were drained or taken back, and with none when the
+  // record was first read; contains() tells already. Thread: that of the change or of
+  // `runtime.blocking`; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(
       std::function<void(const std::vector<WorkloadName>&)> on_change) = 0;
 };

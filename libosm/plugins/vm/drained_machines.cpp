@@ -98,8 +98,9 @@ class RecordedDrains final : public DrainedMachines {
     if (contains(machine, proxy)) return {};
     if (!is_known(machine))
       return Error{ErrorCode::kNotFound,
-                   machine.str() + " is no VirtualMachine of the mesh: only these can be drained. On the "
-                                   "machine, `osm vm leave --force` leaves without it"};
+                   machine.str() +
+                       " is no VirtualMachine of the mesh: only these can be drained. On the "
+                       "machine, `osm vm leave --force` leaves without it"};
     const std::int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
                                  options_.runtime.clock.wall_now().time_since_epoch())
                                  .count();
@@ -225,7 +226,7 @@ class RecordedDrains final : public DrainedMachines {
   const DrainedMachinesOptions options_;
   std::mutex changing_;  // before mutex_
   mutable std::mutex mutex_;
-  Drains drains_;        // guarded by mutex_
+  Drains drains_;                     // guarded by mutex_
   std::atomic<bool> loaded_ = false;  // the record was read once
   std::string failure_;               // guarded by changing_
   std::mutex following_;

@@ -246,7 +246,7 @@ Result<Access> read_kubeconfig(const std::string& path, const std::string& conte
     return Error{ErrorCode::kInvalidSyntax,
                  path + ':' + std::to_string(fault.mark.line + 1) + ": is not YAML: " +
                      fault.msg.substr(0, fault.msg.find(": "))};  // what follows quotes the file
-  } catch (const YAML::Exception&) {  // its text might quote a value
+  } catch (const YAML::Exception&) {                              // its text might quote a value
     return Error{ErrorCode::kInvalidSyntax, path + ": is no kubeconfig"};
   }
 }
