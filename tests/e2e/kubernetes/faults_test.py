@@ -225,7 +225,7 @@ class FaultsTest(kubecase.MeshCase):
                   lambda: self.restart("early", "app")),
             Fault("endpoint gone but still routed", CALL, (f"Service {NS}/api", "spec.selector",
                                                             "no healthy workload"),
-                  "start one, or correct the selector", scale(0), scale(1)),
+                  "or correct the selector", scale(0), scale(1)),
             # In its mildest form: the kind of its objects is gone.
             Fault("VM provider down", CHECK, (f"CustomResourceDefinition {MACHINES}",
                                               "it does not exist"),
@@ -240,7 +240,7 @@ class FaultsTest(kubecase.MeshCase):
                                      addresses=["203.0.113.7/32"]))),
             Fault("headless StatefulSet", ("policy", "explain", f"{NS}/web", f"{NS}/members"),
                   (f"Service {NS}/members", "no workload is behind it", "spec.selector"),
-                  "start one, or correct the selector",
+                  "or correct the selector",
                   put(k8s.service(NS, "members", selector={"app": "apj"}, clusterIP="None")),
                   put(k8s.service(NS, "members", selector={"app": "api"}, clusterIP="None"))),
             Fault("ingress gateway SAN mismatch",
