@@ -189,6 +189,37 @@ Status check_kept(const DenyOptions& options, const ObjectKey& key) {
                                          ": another command took it back. Repeat this one"};
 }
 
+// Failure: the controller reads no mesh directory. One that is away may read this one.
+Status check_store(const AdminClient& client) {
+  const auto version = client.get("/v1/version");
+  const std::string mesh = version.ok() ? text_at(*version, "mesh") : "";
+  const bool etcd = mesh.starts_with("etcd:");
+  if (!etcd && mesh != "kubernetes") return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("--mesh-dir: this controller's mesh is in {}; write a Denylist with "
+                           "`{} apply -f FILE`",
+                           etcd ? "etcd" : "Kubernetes", etcd ? "osm" : "kubectl")};
+}
+
+// For people: the streams that were cut, or that nobody has this identity.
+void tell_effect(const AdminClient& client, const Denylist& list,
+                 const std::map<std::string, std::string>& before) {
+  const auto after = connected(client, list);
+  for (const auto& [uuid, workload] : before)
+    std::cout << printable(after.contains(uuid) ? "still connected: " : "cut: ")
+              << printable(workload + " (" + uuid + ")") << '\n';
+  if (before.empty())
+    std::cout << "No proxy with this identity was connected to this controller.\n";
+  for (const ServiceIdentity& account : list.accounts) {
+    const auto found =
+        client.get("/v1/objects",
+                   {{"kind", "ServiceAccount"}, {"namespace", account.ns}, {"name", account.name}});
+    if (!found.ok() && found.error().code == ErrorCode::kNotFound)
+      std::cerr << "osm: warning: the mesh has no ServiceAccount " << printable(account.str())
+                << "; `osm proxy list` prints the accounts of proxies\n";
+  }
+}
+
 // Writes the file and waits until every proxy has it. Result: the exit code of `osm status`.
 int change(const Flags& flags, const DenyOptions& options) {
   const bool deny = options.expected != Identity::kEither;
@@ -200,6 +231,7 @@ int change(const Flags& flags, const DenyOptions& options) {
     return fail(flags, {ErrorCode::kInvalidArgument, "--reason: at most 256 bytes"});
   const ObjectKey key = object_of(list, flags.mesh.osm_namespace);
   const AdminClient client = flags.client();
+  if (const Status store = check_store(client); !store.ok()) return fail(flags, store.error());
   const auto before = connected(client, list);
   if (Status written = edit(options, key, list, steady_clock::now() + options.wait); !written.ok())
     return fail(flags, written.error());
@@ -210,11 +242,10 @@ int change(const Flags& flags, const DenyOptions& options) {
     return kept;
   };
   const int code = run_status(flags, key, true, options.wait, deny, confirm);
-  if (!deny || taken_back || flags.for_programs()) return code;
-  const auto after = connected(client, list);
-  for (const auto& [uuid, workload] : before)
-    std::cout << printable(after.contains(uuid) ? "still connected: " : "cut: ")
-              << printable(workload + " (" + uuid + ")") << '\n';
+  if (deny && code != kDone && !taken_back)
+    std::cerr << "osm: the denial is in " << printable(options.mesh_dir) << '/' << kDenyFile
+              << "; if no controller reads that directory, delete the file\n";
+  if (deny && !taken_back && !flags.for_programs()) tell_effect(client, list, before);
   return code;
 }
 

@@ -68,6 +68,24 @@ Result<std::optional<std::set<std::string>>> add_proxies(const AdminClient& clie
   return std::optional(std::move(connected));
 }
 
+// A provider that is required and not synced keeps the controller from being ready.
+Status add_providers(const AdminClient& client, Findings& findings) {
+  OSM_TRY(const json::value answer, client.get("/v1/providers"));
+  for (const json::value& provider : list_at(answer, "providers")) {
+    const std::string state = text_at(provider, "state"), failure = text_at(provider, "failure");
+    if (state == "current") continue;
+    const bool holds = state == "not synced" && bool_at(provider, "required").value_or(false);
+    std::string text = "it is " + state;
+    if (holds) text += ", and the controller is not ready until it is synced";
+    if (state == "stale") text += ": its last endpoints stay in use";
+    if (!failure.empty()) text += ": " + failure;
+    findings.push_back({holds ? Verdict::kFault : Verdict::kWarning,
+                        "Provider " + text_at(provider, "name"), std::move(text),
+                        "`osm problems` and the controller's log say what it waits for"});
+  }
+  return {};
+}
+
 const char* word_of(Verdict verdict) {
   if (verdict == Verdict::kFine) return "ok";
   return verdict == Verdict::kWarning ? "warning" : "fault";
@@ -88,6 +106,7 @@ json::object as_json(const Findings& findings) {
 Result<std::optional<std::set<std::string>>> check_mesh(const AdminClient& client,
                                                         Findings& findings) {
   OSM_TRY(add_problems(client, findings));
+  OSM_TRY(add_providers(client, findings));
   return add_proxies(client, findings);
 }
 

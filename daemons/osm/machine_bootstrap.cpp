@@ -4,12 +4,16 @@
 #include <unistd.h>
 
 #include <boost/json/array.hpp>
+#include <cerrno>
 #include <filesystem>
+#include <regex>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/read_file.hpp"
 #include "command.hpp"
 #include "osm/ids.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
@@ -30,6 +34,46 @@ Result<certificate::KeyParameters> decode_key(const json::value& subject) {
   const std::int64_t bits = number_at(subject, "rsa_key_bits");
   if (algorithm != "RSA" || bits == 0) return malformed_answer();
   return certificate::KeyParameters{KeyType::kRsa, static_cast<int>(bits)};
+}
+
+// "shop/web-1", as the first line of the machine's bootstrap says; empty if it does not.
+// libosm/inject/vm_bootstrap.cpp writes that line.
+std::string machine_of(const std::string& directory) {
+  static const std::regex kLine("# Envoy's bootstrap for ([a-z0-9./-]+), written by");
+  const auto text = read_file(directory + "/bootstrap.yaml", 1024 * 1024);
+  std::smatch found;
+  return text.ok() && std::regex_search(*text, found, kLine, std::regex_constants::match_continuous)
+             ? found[1].str()
+             : "";
+}
+
+// Makes the directory. Failure: kStorage, if it cannot be made or written to; kConflict, if it has
+// another machine's files, or other files of their names.
+Status prepare_directory(const std::string& directory, const WorkloadName& machine) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (!failed && ::access(directory.c_str(), W_OK | X_OK) != 0)
+    failed = {errno, std::generic_category()};
+  if (failed)
+    return Error{ErrorCode::kStorage,
+                 fmt::format("{}: {}. Choose another --out", directory, failed.message())};
+  const std::string other = machine_of(directory);
+  if (!other.empty() && !machine.name.empty() && other != machine.str())
+    return Error{ErrorCode::kConflict,
+                 fmt::format("{}: holds the files of {}, not of {}. Choose another --out, or end "
+                             "the former with `osm vm leave --dir {}`",
+                             directory, other, machine.str(), directory)};
+  const auto there = [&](std::string_view name) {
+    return ::access(fmt::format("{}/{}", directory, name).c_str(), F_OK) == 0;
+  };
+  if (!other.empty() || there(inject::kProxyKeyFile)) return {};
+  for (const std::string_view name : kMachineFiles)
+    if (there(name))
+      return Error{ErrorCode::kConflict,
+                   fmt::format("{}/{}: is there, and is not of a machine of the mesh. Choose an "
+                               "empty directory for --out",
+                               directory, name)};
+  return {};
 }
 
 }  // namespace
@@ -54,8 +98,10 @@ void complete(ProxyOptions& options) {
   if (!write.owner) write.owner = ::geteuid() == 0 ? 1500 : ::geteuid();
 }
 
-Result<certificate::KeyAndRequest> make_key(const json::value& subject) {
+Result<certificate::KeyAndRequest> prepare(const json::value& subject,
+                                           const std::string& directory) {
   OSM_TRY(const certificate::KeyParameters key, decode_key(subject));
+  OSM_TRY(prepare_directory(directory, {text_at(subject, "namespace"), text_at(subject, "name")}));
   return certificate::make_request(
       {CommonName(text_at(subject, "common_name")), SpiffeId(text_at(subject, "spiffe_id")),
        certificate::Usage::kProxy},
@@ -88,7 +134,8 @@ std::string next_steps(const json::value& written) {
   std::string text = fmt::format(
       "Wrote {0}: {1}\nProxy {2}, certificate {3} until {4}.\n\n"
       "On the machine, as root:\n"
-      "  cat {0}/hosts >> /etc/hosts      # the mesh's names\n"
+      "  sed -i '/^# Names of the mesh/,/^# End of the names/d' /etc/hosts\n"
+      "  cat {0}/hosts >> /etc/hosts      # the mesh's names, in place of former ones\n"
       "  {0}/intercept.sh                 # undo with --remove\n"
       "and start Envoy with the command at the top of {0}/bootstrap.yaml.\n",
       text_at(written, "directory"), names, text_at(written, "uuid"),
@@ -102,21 +149,10 @@ std::string next_steps(const json::value& written) {
   return text;
 }
 
-Status prepare_directory(const std::string& directory) {
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (!failed && ::access(directory.c_str(), W_OK | X_OK) != 0)
-    failed = {errno, std::generic_category()};
-  if (!failed) return {};
-  return Error{ErrorCode::kStorage,
-               fmt::format("{}: {}. Choose another --out", directory, failed.message())};
-}
-
 Result<json::value> write_bootstrap(const json::value& answer, const certificate::PrivateKey& key,
                                     const WriteOptions& options) {
   const json::array& files = list_at(answer, "files");
   if (files.empty()) return Error{ErrorCode::kInternal, "the controller's answer holds no files"};
-  OSM_TRY(prepare_directory(options.directory));
   OSM_TRY(const ProxyFilesLock lock,
           ProxyFilesLock::take(options.directory, ProxyFilesLock::Other::kAwait));
   const File key_file{std::string(inject::kProxyKeyFile), 0600, true, key.pem()};

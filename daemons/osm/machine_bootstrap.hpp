@@ -23,12 +23,12 @@ void add_proxy_options(CLI::App& app, ProxyOptions& options);
 // Fills in the owner if none was given, and makes the directory absolute.
 void complete(ProxyOptions& options);
 
-// A key of the kind that the mesh asks for, and a request for the machine's names. `subject`: the
-// controller's answer. Failure: kInternal (the answer is of another version).
-Result<certificate::KeyAndRequest> make_key(const boost::json::value& subject);
-
-// Makes the directory. Failure: kStorage, if it cannot be made or written to.
-Status prepare_directory(const std::string& directory);
+// Makes the directory, a key of the kind that the mesh asks for, and a request for the machine's
+// names. `subject`: the controller's answer. Failure: kInternal (the answer is of another version);
+// kStorage, if the directory cannot be made or written to; kConflict, if it has another machine's
+// files, or other files of their names.
+Result<certificate::KeyAndRequest> prepare(const boost::json::value& subject,
+                                           const std::string& directory);
 
 // Writes the key and the files of the controller's answer. The directory itself and what root runs
 // stay the caller's, so that the proxy's user cannot replace them. A file is there whole or not at

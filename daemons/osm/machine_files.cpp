@@ -240,13 +240,9 @@ void ProxyFilesLock::discard() const {
 }
 
 Result<bool> ProxyFilesLock::remove_all() const {
-  for (const std::string& name :
-       {kKey, std::string("workload_key.pem"), std::string(kCertificate), std::string(kTrustBundle),
-        std::string(kNames), std::string("workload_cert.pem"), std::string("workload_roots.pem"),
-        std::string("grpc_bootstrap.json"), std::string("tls_certificate_sds_secret.yaml"),
-        std::string(kBootstrap), std::string("hosts"), std::string("intercept.sh")})
-    if (::unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT)
-      return storage(directory_ + '/' + name, "Delete it by hand");
+  for (const std::string_view name : kMachineFiles)
+    if (::unlinkat(fd_.get(), std::string(name).c_str(), 0) != 0 && errno != ENOENT)
+      return storage(fmt::format("{}/{}", directory_, name), "Delete it by hand");
   return ::rmdir(directory_.c_str()) == 0;
 }
 

@@ -27,6 +27,20 @@ struct File {
   std::string_view content;
 };
 
+// All names of files that `osm vm bootstrap`, `osm vm join` and `osm vm renew` write, keys first.
+inline constexpr std::string_view kMachineFiles[] = {"sds_key.pem",
+                                                     "workload_key.pem",
+                                                     "sds_cert.pem",
+                                                     "cacert.pem",
+                                                     "validation_context_sds_secret.yaml",
+                                                     "workload_cert.pem",
+                                                     "workload_roots.pem",
+                                                     "grpc_bootstrap.json",
+                                                     "tls_certificate_sds_secret.yaml",
+                                                     "bootstrap.yaml",
+                                                     "hosts",
+                                                     "intercept.sh"};
+
 // In place of the one of that name. Failure: kStorage naming the file and the remedy.
 Status write_file(const File& file, const WriteOptions& options);
 

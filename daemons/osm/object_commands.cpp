@@ -274,10 +274,13 @@ int report_changes(const Flags& flags, const Result<json::value>& answer, bool d
     for (const json::value& warning : list_at(object, "warnings"))
       if (warning.is_string())
         std::cerr << "osm: warning: " << name << ": " << printable(warning.get_string()) << '\n';
-    if (const json::value* const error = member(object, "error"))
-      std::cerr << "osm: " << printable(text_at(*error, "message")) << " ["
-                << printable(text_at(*error, "code")) << "]\n";
-    else if (refused == 0 || bool_at(*answer, "written").value_or(false))
+    if (const json::value* const error = member(object, "error")) {
+      const std::string message = text_at(*error, "message"), code_text = text_at(*error, "code");
+      const bool has_codes = message.ends_with(']');  // one for each fault of the object
+      std::cerr << "osm: " << printable(has_codes ? message : message + " [" + code_text + ']')
+                << '\n';
+    }
+    if (!member(object, "error") && (refused == 0 || bool_at(*answer, "written").value_or(false)))
       std::cout << name << ' ' << printable(text_at(object, "result"))
                 << (dry_run ? " (dry run)" : "") << '\n';
   }

@@ -23,7 +23,7 @@ Result<json::value> bootstrap_machine(const AdminClient& client, const Bootstrap
   const WorkloadName& machine = options.machine;
   OSM_TRY(const json::value subject,
           client.get("/v1/vm/subject", {{"name", machine.name}, {"namespace", machine.ns}}));
-  OSM_TRY(const certificate::KeyAndRequest made, make_key(subject));
+  OSM_TRY(const certificate::KeyAndRequest made, prepare(subject, options.proxy.write.directory));
   OSM_TRY(const json::value answer,
           client.post("/v1/vm/bootstrap", {},
                       json::object{{"name", machine.name},

@@ -151,8 +151,8 @@ Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds t
                               runtime.asio());
   json::object body{{"id", token.id}, {"secret", token.secret}};
   OSM_TRY(const json::value subject, ask(*client, token, "/v1/join/subject", body));
-  OSM_TRY(const certificate::KeyAndRequest made, make_key(subject));
-  OSM_TRY(prepare_directory(options.proxy.write.directory));  // before the token is used up
+  // Before the token is used up.
+  OSM_TRY(const certificate::KeyAndRequest made, prepare(subject, options.proxy.write.directory));
   body["request"] = made.request_pem;
   body["controller"] = token.controller;
   body["directory"] = options.proxy.write.directory;

@@ -212,22 +212,27 @@ class Demo:
         before = {m.name: m.updates() for m in machines}
         self.load_events.append(("restart", time.time()))
         self.rig.stop_controller(signal.SIGKILL)
-        self.watch(1)
+        told, meanwhile = self.controller_is_away()
+        began = time.time()
         self.rig.start_controller()
         self.shop.wait_until_synced()
-        taken = time.time() - self.load_events[-1][1]
-        # In delta, a proxy without resources looks like a new one, and gets an empty answer.
-        told = {("bookthief", "CDS"), ("bookthief", "LDS")} if XDS == "delta" else set()
+        taken = time.time() - began
         changed = [f"{m.name} {kind}" for m in machines for kind, count in m.updates().items()
                    if kind != "SDS" and count != before[m.name][kind] and (m.name, kind) not in told]
-        return not changed, (f"all proxies are back after {taken:.1f} s; new configuration: "
-                             f"{', '.join(changed) or 'none'}")
+        return not changed, (f"{meanwhile}all proxies are back {taken:.1f} s after its start; new "
+                             f"configuration: {', '.join(changed) or 'none'}")
+
+    def controller_is_away(self):
+        """(machines and types that may be configured anew, what happened meanwhile)"""
+        self.watch(1)
+        # In delta, a proxy without resources looks like a new one, and gets an empty answer.
+        return ({("bookthief", "CDS"), ("bookthief", "LDS")} if XDS == "delta" else set()), ""
 
     def load_saw_nothing(self):
         """The load saw none of it"""
         if len(self.load_events) != 2:
             return False, "there was no load over both events"
-        self.watch(self.load_events[-1][1] + Load.AFTER + 1 - time.time())
+        self.watch(self.load_events[-1][1] + self.load.AFTER + 1 - time.time())
         self.load.process.end()
         judged = {what: self.load.judge(when) for what, when in self.load_events}
         faults = [f"{what}: {fault}" for what, (found, _) in judged.items() for fault in found]
@@ -257,7 +262,22 @@ class Demo:
 class EtcdDemo(Demo):
     def controller_is_restarted_under_load(self):
         """One of three controllers and one of three etcds are killed under load"""
+        self.load.AFTER = 20  # the lease of a killed controller lives 15 s
         return super().controller_is_restarted_under_load()
+
+    def controller_is_away(self):
+        """Another controller gives the thief its permission back, and takes it away again."""
+        given = time.time()
+        self.rig.mesh.write_text("thief.yaml", (HERE / "mesh" / "thief.yaml").read_text())
+        wait_for("the thief is answered", lambda: self.shop.results("thief", given)["200"], 20)
+        taken = time.time()
+        self.rig.mesh.remove("thief.yaml")
+        wait_for("the thief is refused", lambda: set(self.shop.results("thief", time.time() - 0.5))
+                 == {NO_LISTENER}, 20)
+        # The proxies whose configuration the permission changes, at the controllers that run.
+        told = {("bookthief", kind) for kind in ("CDS", "LDS", "RDS", "EDS")}
+        return told | {("bookstore-v1", "LDS"), ("bookstore-v1", "RDS")}, (
+            f"a permission that was applied meanwhile had effect after {taken - given:.1f} s; ")
 
 
 def main():

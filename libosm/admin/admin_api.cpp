@@ -147,8 +147,10 @@ net::Response list_denied(const net::AdminApiOptions& options) {
 }
 
 net::Response version(const net::AdminApiOptions& options) {
-  return answer(
-      json::object{{"version", options.version}, {"commit", options.commit}, {"envoy_api", "v3"}});
+  return answer(json::object{{"version", options.version},
+                             {"commit", options.commit},
+                             {"envoy_api", "v3"},
+                             {"mesh", options.objects_in}});
 }
 
 Result<net::Response> rotate(const net::AdminApiOptions& options, const net::Request& request) {

@@ -57,7 +57,9 @@ Status add_grpc_bootstrap(const GrpcBootstrapInput& input,
   files.push_back({"grpc_bootstrap.json", 0600, true, json::serialize(bootstrap) + '\n'});
   if (!is_ip(address.host)) return {};
   for (inject::BootstrapFile& file : files)
-    if (file.name == "hosts") file.content += address.host + ' ' + input.controller_name + '\n';
+    if (file.name == "hosts")
+      file.content.insert(file.content.rfind(inject::kEndOfNames),
+                          address.host + ' ' + input.controller_name + '\n');
   return {};
 }
 

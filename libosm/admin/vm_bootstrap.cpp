@@ -150,7 +150,9 @@ Result<net::Response> subject_of(const net::AdminApiOptions& options, const Work
   OSM_TRY(const Workload workload, find_workload(options, machine));
   const certificate::Subject subject = options.control_plane.proxy_subject(workload);
   const MeshConfig config = options.spec.get_mesh_config();
-  return answer(json::object{{"uuid", workload.proxy_id.str()},
+  return answer(json::object{{"namespace", workload.name.ns},
+                             {"name", workload.name.name},
+                             {"uuid", workload.proxy_id.str()},
                              {"common_name", subject.common_name.str()},
                              {"spiffe_id", subject.spiffe_id.str()},
                              {"key_algorithm", algorithm_of(config.certificates.key_type)},

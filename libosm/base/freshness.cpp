@@ -65,9 +65,10 @@ Status Freshness::admits() const {
   if (fresh == peers_.end()) return {};
   return Error{
       ErrorCode::kUnavailable,
-      fmt::format("stale: this replica has not reached the API server since {}, and replica {} "
-                  "reaches it: proxies connect to that one",
-                  rfc3339(clock_.wall_now() - age), fresh->first)};
+      fmt::format(
+          "stale: this replica has not reached the store of the mesh since {}, and replica {} "
+          "reaches it: proxies connect to that one",
+          rfc3339(clock_.wall_now() - age), fresh->first)};
 }
 
 }  // namespace osm::inline v1

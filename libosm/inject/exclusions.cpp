@@ -73,6 +73,7 @@ void append(std::vector<T>& to, const std::vector<T>& added) {
 void add_exclusions(const TrafficExclusions& mesh, InterceptionOptions& options) {
   append(options.inbound_excluded, mesh.inbound_ports);
   append(options.outbound_excluded, mesh.outbound_ports);
+  append(options.inbound_excluded_networks, mesh.inbound_ip_ranges);
   append(options.outbound_excluded_networks, mesh.outbound_ip_ranges);
   append(options.outbound_included_networks, mesh.outbound_included_ip_ranges);
   append(options.excluded_interfaces, mesh.network_interfaces);
@@ -81,6 +82,8 @@ void add_exclusions(const TrafficExclusions& mesh, InterceptionOptions& options)
 void add_exclusions(const Field& annotations, InterceptionOptions& options) {
   add_ports(annotations[kInboundPortsAnnotation], options.inbound_excluded);
   add_ports(annotations[kOutboundPortsAnnotation], options.outbound_excluded);
+  add_texts(annotations[kInboundRangesAnnotation], &InterceptionOptions::inbound_excluded_networks,
+            options);
   add_texts(annotations[kOutboundRangesAnnotation],
             &InterceptionOptions::outbound_excluded_networks, options);
   add_texts(annotations[kIncludedRangesAnnotation],

@@ -70,6 +70,8 @@ Status check_interception(const InterceptionOptions& options) {
   OSM_TRY(check_interfaces(options.excluded_interfaces));
   OSM_TRY(check_ports("inbound port exclusion", options.inbound_excluded));
   OSM_TRY(check_ports("outbound port exclusion", options.outbound_excluded));
+  OSM_TRY(check_networks("inbound network exclusion", options.inbound_excluded_networks,
+                         Family::kIpv4));
   OSM_TRY(check_networks("outbound network exclusion", options.outbound_excluded_networks,
                          Family::kIpv4));
   OSM_TRY(check_networks("outbound network inclusion", options.outbound_included_networks,
@@ -87,9 +89,8 @@ std::string return_ports(std::string_view chain, const std::vector<Port>& ports)
   std::string rules;
   for (auto at = unique.begin(); at != unique.end();) {
     std::string list;
-    for (std::size_t i = 0; i < kPortsPerRule && at != unique.end(); ++i, ++at) {
+    for (std::size_t i = 0; i < kPortsPerRule && at != unique.end(); ++i, ++at)
       list += fmt::format("{}{}", i == 0 ? "" : ",", number(*at));
-    }
     rules += fmt::format("-A {} -p tcp -m multiport --dports {} -j RETURN\n", chain, list);
   }
   return rules;
@@ -114,10 +115,17 @@ std::string return_interfaces(std::string_view chain, std::string_view direction
 std::vector<Port> spared_inbound(const InterceptionOptions& options) {
   std::vector<Port> ports = options.inbound_excluded;
   ports.push_back(kPrometheusPort);
-  for (auto port = number(kFirstProbePort); port <= number(kLastProbePort); ++port) {
+  for (auto port = number(kFirstProbePort); port <= number(kLastProbePort); ++port)
     ports.push_back(Port{port});
-  }
   return ports;
+}
+
+// Connections that reach the machine without the proxy.
+std::string spared_inbound_rules(const InterceptionOptions& options) {
+  constexpr std::string_view kChain = "OSM_PROXY_INBOUND";
+  return return_interfaces(kChain, "-i", options) +
+         each(kChain, "-s", options.inbound_excluded_networks, "-p tcp -j RETURN") +
+         return_ports(kChain, spared_inbound(options));
 }
 
 std::string outbound_rules(const InterceptionOptions& options, std::string_view workload_address) {
@@ -131,10 +139,9 @@ std::string outbound_rules(const InterceptionOptions& options, std::string_view 
         kChain, number(kAdminPort), options.proxy_uid, workload_address);
   }
   const auto& [controller, port] = options.controller;
-  if (!controller.empty()) {
+  if (!controller.empty())
     rules += fmt::format("-A {} -d {}/32 -p tcp --dport {} -m owner --uid-owner {} -j RETURN\n",
                          kChain, controller, number(port), options.proxy_uid);
-  }
   // A proxy that dials an address of its own machine is an inbound client like any other.
   rules += fmt::format(
       "-A {0} -o lo ! -d 127.0.0.0/8 -p tcp -m owner --uid-owner {1} -j OSM_PROXY_IN_REDIRECT\n"
@@ -144,9 +151,8 @@ std::string outbound_rules(const InterceptionOptions& options, std::string_view 
   rules += return_interfaces(kChain, "-o", options);
   rules += each(kChain, "-d", options.outbound_excluded_networks, "-p tcp -j RETURN");
   rules += return_ports(kChain, options.outbound_excluded);
-  if (options.outbound_included_networks.empty()) {
+  if (options.outbound_included_networks.empty())
     return rules + fmt::format("-A {} -p tcp -j OSM_PROXY_OUT_REDIRECT\n", kChain);
-  }
   return rules +
          each(kChain, "-d", options.outbound_included_networks, "-p tcp -j OSM_PROXY_OUT_REDIRECT");
 }
@@ -160,19 +166,17 @@ std::string tables_v4(const InterceptionOptions& options, const Jump& jump,
 :OSM_PROXY_OUT_REDIRECT - [0:0]
 -A OSM_PROXY_IN_REDIRECT -p tcp -j REDIRECT --to-ports {0}
 -A OSM_PROXY_OUT_REDIRECT -p tcp -j REDIRECT --to-ports {1}
-{2}{3}-A OSM_PROXY_INBOUND -p tcp -j OSM_PROXY_IN_REDIRECT
-{4}{5}
-{6}
+{2}-A OSM_PROXY_INBOUND -p tcp -j OSM_PROXY_IN_REDIRECT
+{3}{4}
+{5}
 COMMIT
 *filter
 :OSM_PROXY_DIRECT - [0:0]
 -A OSM_PROXY_DIRECT -p tcp -m multiport --dports {1},{0} -m conntrack ! --ctstate DNAT -j REJECT --reject-with tcp-reset
-{7}
+{6}
 COMMIT
 )sh",
-                     number(kInboundPort), number(kOutboundPort),
-                     return_interfaces("OSM_PROXY_INBOUND", "-i", options),
-                     return_ports("OSM_PROXY_INBOUND", spared_inbound(options)),
+                     number(kInboundPort), number(kOutboundPort), spared_inbound_rules(options),
                      outbound_rules(options, workload_address), jump("iptables", kJumpsV4[0]),
                      jump("iptables", kJumpsV4[1]), jump("iptables", kJumpsV4[2]));
 }

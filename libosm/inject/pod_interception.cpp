@@ -15,6 +15,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxAnnotation = 64 << 10;  // bytes
 constexpr std::string_view kInboundPorts = "inboundPorts";
+constexpr std::string_view kInboundRanges = "inboundIPRanges";
 constexpr std::string_view kOutboundPorts = "outboundPorts";
 constexpr std::string_view kOutboundRanges = "outboundIPRanges";
 constexpr std::string_view kIncludedRanges = "outboundIncludedIPRanges";
@@ -105,13 +106,15 @@ fi
 }
 
 std::string interception_annotation(const InterceptionOptions& options, LocalProxyMode mode) {
-  const json::object text{
-      {kInboundPorts, numbers_of(options.inbound_excluded)},
-      {kOutboundPorts, numbers_of(options.outbound_excluded)},
-      {kOutboundRanges, texts_of(options.outbound_excluded_networks)},
-      {kIncludedRanges, texts_of(options.outbound_included_networks)},
-      {kInterfaces, texts_of(options.excluded_interfaces)},
-      {kLocalProxyMode, mode == LocalProxyMode::kPodIp ? "PodIP" : "Localhost"}};
+  json::object text{{kInboundPorts, numbers_of(options.inbound_excluded)},
+                    {kOutboundPorts, numbers_of(options.outbound_excluded)},
+                    {kOutboundRanges, texts_of(options.outbound_excluded_networks)},
+                    {kIncludedRanges, texts_of(options.outbound_included_networks)},
+                    {kInterfaces, texts_of(options.excluded_interfaces)},
+                    {kLocalProxyMode, mode == LocalProxyMode::kPodIp ? "PodIP" : "Localhost"}};
+  // An osm-cni of an earlier version refuses fields that it does not know.
+  if (!options.inbound_excluded_networks.empty())
+    text[kInboundRanges] = texts_of(options.inbound_excluded_networks);
   return json::serialize(text);
 }
 
@@ -125,6 +128,8 @@ Result<std::string> pod_interception_script(std::string_view annotation) {
   for (const auto& [key, value] : text.get_object()) {
     if (key == kInboundPorts) {
       OSM_TRY(read_ports(value, options.inbound_excluded));
+    } else if (key == kInboundRanges) {
+      OSM_TRY(read_texts(value, options.inbound_excluded_networks));
     } else if (key == kOutboundPorts) {
       OSM_TRY(read_ports(value, options.outbound_excluded));
     } else if (key == kOutboundRanges) {

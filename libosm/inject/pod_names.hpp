@@ -27,6 +27,8 @@ inline constexpr std::string_view kOutboundPortsAnnotation =
     "openservicemesh.io/outbound-port-exclusion-list";
 inline constexpr std::string_view kInboundPortsAnnotation =
     "openservicemesh.io/inbound-port-exclusion-list";
+inline constexpr std::string_view kInboundRangesAnnotation =
+    "openservicemesh.io/inbound-ip-range-exclusion-list";
 inline constexpr std::string_view kOutboundRangesAnnotation =
     "openservicemesh.io/outbound-ip-range-exclusion-list";
 inline constexpr std::string_view kIncludedRangesAnnotation =

@@ -67,7 +67,7 @@ std::string hosts(const VmBootstrapInput& input) {
       text += ' ' + name;
     text += '\n';
   }
-  return text;
+  return text.append(kEndOfNames);
 }
 
 InterceptionOptions completed_interception(const VmBootstrapInput& input,

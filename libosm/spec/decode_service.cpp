@@ -1,6 +1,8 @@
 // v1 Service and ServiceAccount. https://kubernetes.io/docs/concepts/services-networking/service
 #include <algorithm>
 #include <set>
+#include <span>
+#include <string_view>
 
 #include "base/json.hpp"
 #include "model/ip_address.hpp"
@@ -15,6 +17,47 @@ constexpr std::size_t kMaxPortNameBytes = 15;  // RFC 6335
 // Each port is a cluster in every proxy that may call the Service; in permissive mode, in all
 // proxies.
 constexpr std::size_t kMaxServicePorts = 128;
+
+// The fields of Kubernetes' Service. An API server drops others; in files they are mistakes.
+constexpr std::string_view kSpecFields[] = {"allocateLoadBalancerNodePorts",
+                                            "clusterIP",
+                                            "clusterIPs",
+                                            "externalIPs",
+                                            "externalName",
+                                            "externalTrafficPolicy",
+                                            "healthCheckNodePort",
+                                            "internalTrafficPolicy",
+                                            "ipFamilies",
+                                            "ipFamilyPolicy",
+                                            "loadBalancerClass",
+                                            "loadBalancerIP",
+                                            "loadBalancerSourceRanges",
+                                            "ports",
+                                            "publishNotReadyAddresses",
+                                            "selector",
+                                            "sessionAffinity",
+                                            "sessionAffinityConfig",
+                                            "trafficDistribution",
+                                            "type"};
+constexpr std::string_view kPortFields[] = {"appProtocol", "name",     "nodePort",
+                                            "port",        "protocol", "targetPort"};
+
+void note_others(const Field& map, std::span<const std::string_view> known) {
+  if (!map.value() || !map.value()->is_object()) return;
+  for (const auto& [name, field] : map.members())
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      field.note("a Service has no such field here; it has no effect");
+}
+
+// An API server has dropped such fields, and may know more fields than the lists above.
+void note_unknown_fields(const Field& root) {
+  if (root["metadata"]["uid"].present()) return;
+  const Field spec = root["spec"];
+  note_others(spec, kSpecFields);
+  const Field ports = spec["ports"];
+  if (!ports.value() || !ports.value()->is_array()) return;
+  for (const Field& port : ports.list()) note_others(port, kPortFields);
+}
 
 // A dual-stack Service has one address of each family, of which `clusterIP` is the first.
 std::string ipv4_of(const Field& spec) {
@@ -179,6 +222,7 @@ Decoded<Service> decoded_service(const Object& object, bool allocates) {
     }
     service.selector = spec["selector"].text_map();
     service.ports = ports_of(spec["ports"]);
+    note_unknown_fields(reader.root());
   }
   return std::move(reader).finish(std::move(service));
 }

@@ -133,7 +133,8 @@ TlsSettings tls_settings_of(const Field& sidecar) {
 }
 
 TrafficExclusions exclusions_of(const Field& traffic) {
-  return {.outbound_ip_ranges = networks_of(traffic["outboundIPRangeExclusionList"]),
+  return {.inbound_ip_ranges = networks_of(traffic["inboundIPRangeExclusionList"]),
+          .outbound_ip_ranges = networks_of(traffic["outboundIPRangeExclusionList"]),
           .outbound_included_ip_ranges = networks_of(traffic["outboundIPRangeInclusionList"]),
           .outbound_ports = traffic["outboundPortExclusionList"].ports(),
           .inbound_ports = traffic["inboundPortExclusionList"].ports(),

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <latch>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -61,10 +63,13 @@ struct ArmFixture {
     CHECK(stopped.ok());
   }
 
+  std::string url() const { return "http://" + server->address().str(); }
   void start(std::chrono::seconds interval = 60s) {
-    const std::string url = "http://" + server->address().str();
-    AzureSettings settings{.endpoint = url, .interval = interval};
-    settings.client = {url, "tenant", "client", files.file("secret")};
+    AzureSettings settings{.endpoint = url(), .interval = interval};
+    settings.client = {url(), "tenant", "client", files.file("secret")};
+    start_with(settings);
+  }
+  void start_with(const AzureSettings& settings) {
     auto made =
         make_azure_resolver({.settings = settings,
                              .io = io.executor(),
@@ -85,13 +90,18 @@ struct ArmFixture {
       token = "token-" + std::to_string(logins);
       return net::json_response(R"({"access_token": ")" + token + R"(", "expires_in": 3600})");
     }
+    if (request.path == "/metadata/identity/oauth2/token") {
+      metadata = request;
+      token = "token-of-the-machine";
+      return net::json_response(R"({"access_token": ")" + token + R"(", "expires_in": "3600"})");
+    }
     ++requests[request.path];
     const std::string given(request.header("Authorization"));
     if (given != "Bearer " + token || token.empty())
       return net::json_response(R"({"error": {"code": "Expired", "message": ")" + given + "\"}}",
                                 401);
     if (throttle) {
-      net::Response slower = net::json_response("{}", 429);
+      net::Response slower = net::json_response("{}", throttled_as);
       slower.headers = {{"Retry-After", std::to_string(throttle)}};
       return slower;
     }
@@ -116,6 +126,14 @@ struct ArmFixture {
       std::this_thread::sleep_for(1ms);
     }
     FAIL("the condition does not hold within 20 s");
+  }
+  // Requests that were begun are answered: all threads that ask meet here.
+  void finish_requests() {
+    auto meeting = std::make_shared<std::latch>(kBlocking + 1);
+    for (int i = 0; i < kBlocking; ++i)
+      blocking.executor().post([meeting] { meeting->arrive_and_wait(); });
+    meeting->arrive_and_wait();
+    executor.run_until_idle();
   }
   // Lets time pass as well.
   template <class Done>
@@ -159,13 +177,16 @@ struct ArmFixture {
   osm::testing::CapturingMetrics metrics;
   net::Threads io{1};
   net::Threads handlers{1};
-  net::Threads blocking{5};
+  static constexpr int kBlocking = 5;
+  net::Threads blocking{kBlocking};
   std::mutex mutex;
   std::map<std::string, std::pair<int, std::string>> paths;  // by path, or path#skiptoken
   std::map<std::string, int> requests;
   std::string token;
   int logins = 0;
   int throttle = 0;
+  int throttled_as = 429;
+  net::Request metadata;  // the last one to the metadata service
   bool refuse_secret = false;
   std::unique_ptr<net::HttpServer> server;
   std::vector<Ids> changes;
@@ -263,7 +284,33 @@ TEST_SUITE("azure::AzureResolver") {
     pass_until([&] { return resolver->healthy(); });
   }
 
-  TEST_CASE_FIXTURE(ArmFixture, "nothing is asked for while ARM throttles") {
+  TEST_CASE_FIXTURE(ArmFixture, "a token is replaced five minutes before its end") {
+    start();
+    follow({kMachine});
+    wait_for({"=10.0.0.7"}, kMachine);
+    const SteadyTime taken = clock.steady_now();
+    pass_until([&] { return logins == 2; });
+    CHECK(clock.steady_now() - taken >= 3300s);
+    CHECK(clock.steady_now() - taken < 3600s);
+    pass_until([&] { return logins == 3; });
+    CHECK(problem().empty());
+  }
+
+  TEST_CASE_FIXTURE(ArmFixture, "a machine asks its metadata service, as the identity it is told") {
+    AzureSettings settings{.endpoint = url()};
+    settings.managed = {.metadata = url(), .client_id = "the app"};
+    start_with(settings);
+    follow({kMachine});
+    wait_for({"=10.0.0.7"}, kMachine);
+    const std::lock_guard lock(mutex);
+    CHECK(metadata.query.at("client_id") == "the app");
+    CHECK(metadata.header("Metadata") == "true");
+    CHECK(metadata.query.at("resource") == url() + '/');
+  }
+
+  TEST_CASE_FIXTURE(ArmFixture, "nothing is asked for while ARM throttles, or is away for a time") {
+    SUBCASE("429") { throttled_as = 429; }
+    SUBCASE("503") { throttled_as = 503; }
     start();
     follow({kMachine});
     wait_for({"=10.0.0.7"}, kMachine);
@@ -273,7 +320,7 @@ TEST_SUITE("azure::AzureResolver") {
     }
     executor.run_for(75s);
     wait([&] { return !problem().empty(); });
-    CHECK(problem().find("429") != std::string::npos);
+    CHECK(problem().find(std::to_string(throttled_as)) != std::string::npos);
     CHECK(resolver->healthy());
     {
       const std::lock_guard lock(mutex);
@@ -282,8 +329,7 @@ TEST_SUITE("azure::AzureResolver") {
     const int before = count(kMachine);
     follow({kMachine, kOther});
     executor.run_for(595s);
-    std::this_thread::sleep_for(20ms);
-    executor.run_until_idle();
+    finish_requests();
     CHECK(count(kMachine) == before);
     CHECK(count(kOther) == 0);
     executor.run_for(6s);

@@ -24,7 +24,7 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 class Help(DaemonTest):
     COMMANDS = [[], ["install"], ["upgrade"], ["uninstall"], ["mesh"], ["mesh", "list"],
                 ["namespace"], ["namespace", "add"], ["namespace", "remove"], ["namespace", "ignore"], ["namespace", "list"],
-                ["metrics"], ["metrics", "enable"], ["metrics", "disable"], ["completion"], ["support", "error-info"], ["vm"], ["vm", "bootstrap"], ["vm", "token"], ["vm", "join"], ["vm", "renew"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
+                ["metrics"], ["metrics", "enable"], ["metrics", "disable"], ["completion"], ["support", "error-info"], ["vm"], ["vm", "bootstrap"], ["vm", "token"], ["vm", "join"], ["vm", "renew"], ["vm", "drain"], ["vm", "leave"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
                 ["proxy", "get", "config_dump"], ["proxy", "get", "clusters"], ["proxy", "get", "endpoints"], ["proxy", "get", "listeners"],
                 ["proxy", "get", "routes"], ["policy"], ["policy", "check"], ["policy", "check-pods"], ["policy", "check-conflicts"],
                 ["policy", "explain"], ["graph"], ["check"], ["verify"], ["verify", "connectivity"], ["verify", "ingress"],
@@ -57,6 +57,8 @@ class Help(DaemonTest):
         for command in self.COMMANDS:
             text = (GOLDEN / ("-".join(["osm", *command]) + ".txt")).read_text()
             if "Subcommands:" in text:
+                names = re.findall(r"^  (\S+)", text.split("Subcommands:")[1], re.M)
+                self.assertLessEqual({(*command, name) for name in names}, set(map(tuple, self.COMMANDS)))
                 continue
             self.assertIn("Example:", text)
 
@@ -235,6 +237,25 @@ class Admin(ShopTest):
         self.assertEqual((code, told["directory"]), (0, str(report)))
         self.assertEqual(set(told["files"]), {file.name for file in report.iterdir()})
 
+    def test_a_directory_of_another_machine_or_of_the_system_is_not_overwritten(self):
+        def bootstrap(machine, out):
+            return self.osm("vm", "bootstrap", machine, "-n", "shop", "--controller",
+                            "192.0.2.1:15128", "--out", out)
+
+        out, system = self.folder / "machine", self.folder / "system"
+        self.assertEqual(bootstrap("web-1", out)[0], 0)
+        self.assertEqual(bootstrap("web-1", out)[0], 0, "a machine's own files are replaced")
+        before = (out / "sds_key.pem").read_text()
+        code, _, err = bootstrap("api-1", out)
+        self.assertEqual((code, before), (1, (out / "sds_key.pem").read_text()))
+        self.assertIn(f"{out}: holds the files of shop/web-1, not of shop/api-1", err)
+        system.mkdir()
+        (system / "hosts").write_text("127.0.0.1 localhost\n")
+        code, _, err = bootstrap("web-1", system)
+        self.assertEqual((code, [file.name for file in system.iterdir()]), (1, ["hosts"]))
+        self.assertIn(f"{system}/hosts: is there", err)
+        self.assertIn("--out", err)
+
     def test_check_and_verify_name_the_fault_and_its_remedy(self):
         code, out, _ = self.osm("check")
         self.assertEqual(code, 0, out)
@@ -369,11 +390,13 @@ class Admin(ShopTest):
         machine = objects.machine("shop", "odd-1", "10.1.0.9", "api")
         excluded = machine["metadata"]["annotations"] = {
             "openservicemesh.io/inbound-port-exclusion-list": "9100, 9101",
+            "openservicemesh.io/inbound-ip-range-exclusion-list": "203.0.113.0/24",
             "openservicemesh.io/outbound-ip-range-exclusion-list": "198.51.100.0/24",
             "openservicemesh.io/network-interface-exclusion-list": "eth7"}
         config = objects.mesh_config()
         config["spec"]["traffic"] |= {"outboundPortExclusionList": [6379],
-                                      "inboundPortExclusionList": [2222]}
+                                      "inboundPortExclusionList": [2222],
+                                      "inboundIPRangeExclusionList": ["192.0.2.0/24"]}
         self.write("odd.yaml", machine, config)
         self.addCleanup((self.mesh / "odd.yaml").unlink)
         out = self.folder / "odd"
@@ -388,6 +411,8 @@ class Admin(ShopTest):
         self.assertLessEqual({"22", "2222", "9100", "9101", "15010"}, set(inbound.split(",")))
         for line in ("-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 6379 -j RETURN",
                      "-A OSM_PROXY_OUTBOUND -d 198.51.100.0/24 -p tcp -j RETURN",
+                     "-A OSM_PROXY_INBOUND -s 203.0.113.0/24 -p tcp -j RETURN",
+                     "-A OSM_PROXY_INBOUND -s 192.0.2.0/24 -p tcp -j RETURN",
                      "-A OSM_PROXY_OUTBOUND -o eth7 -j RETURN",
                      "-A OSM_PROXY_INBOUND -i eth7 -j RETURN"):
             self.assertIn(line, text)

@@ -60,7 +60,7 @@ class Deny(ShopTest):
         def at_once(*commands):
             with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
                 ended = list(pool.map(lambda command: self.deny(*command), commands))
-            self.assertEqual([(0, "")] * len(commands), [(code, err) for code, _, err in ended])
+            self.assertEqual([0] * len(commands), [code for code, _, _ in ended], ended)
 
         accounts = [f"shop/app-{number}" for number in range(16)]
         at_once(*(("account", account) for account in accounts))
@@ -104,6 +104,20 @@ class Deny(ShopTest):
         self.assertEqual(code, 1)
         self.assertIn("Denylist osm-system/account.shop.web is not in the mesh", err)
         self.assertIn("--mesh-dir", err)
+
+    def test_an_identity_that_nobody_has_is_denied_with_a_warning(self):
+        code, out, err = self.deny("account", "shop/wbe")
+        self.assertEqual(code, 0, err)
+        self.assertIn("No proxy with this identity was connected", out)
+        self.assertIn("warning: the mesh has no ServiceAccount shop/wbe", err)
+        code, out, err = self.deny("account", "shop/web")
+        self.assertEqual((code, err), (0, ""))
+        other = self.folder / "nobody-reads"
+        other.mkdir()
+        code, _, err = self.osm("deny", "account", "shop/api", "--mesh-dir", other, "--wait", "1s")
+        self.assertNotEqual(code, 0)
+        self.assertIn("is not in the mesh: it does not exist", err)
+        self.assertIn(f"{other}/osm-denylist.yaml; if no controller reads that directory", err)
 
     def test_a_denied_uuid_gets_no_certificate(self):
         self.write("box.yaml", objects.machine("shop", "box", "10.1.0.9", "web", uuid=UUID))

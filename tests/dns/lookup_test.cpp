@@ -107,6 +107,7 @@ class NameServer {
     ::close(socket_);
   }
   std::string address_text() const { return "127.0.0.1:" + std::to_string(port_); }
+  unsigned queries() const { return queries_; }
 
  private:
   void serve() {
@@ -119,6 +120,7 @@ class NameServer {
       const auto length = ::recvfrom(socket_, asked.data(), asked.size(), 0,
                                      reinterpret_cast<sockaddr*>(&from), &size);
       if (length < 17) continue;
+      ++queries_;
       std::string name;
       std::size_t at = 12;
       for (; asked.at(at) != 0; at += asked.at(at) + 1U) {
@@ -141,6 +143,7 @@ class NameServer {
   int socket_;
   unsigned port_ = 0;
   std::atomic<bool> ended_ = false;
+  std::atomic<unsigned> queries_ = 0;
   std::thread thread_;
 };
 
@@ -159,6 +162,17 @@ TEST_SUITE("dns::read_answer") {
     REQUIRE(answer.records.size() == 2);
     CHECK(answer.records[0].target == "10.0.0.1");
     CHECK(answer.records[1].target == "10.0.0.2");
+  }
+
+  TEST_CASE("IPv6 addresses are read as such") {
+    Bytes bytes(16);
+    bytes[0] = 0xfd;
+    bytes[15] = 7;
+    const Answer answer =
+        read_answer(RecordType::kAaaa, message("api.shop", 28, {{"api.shop", 28, 40, bytes}}));
+    CHECK(answer.outcome == Outcome::kAnswered);
+    CHECK(answer.ttl == 40s);
+    CHECK(answer.records == std::vector<Record>{{"fd00::7"}});
   }
 
   TEST_CASE("SRV records are read with their least TTL, except those of no host and no port") {
@@ -225,5 +239,24 @@ TEST_SUITE("dns::look_up") {
         make_lookup({.servers = {server.address_text()}, .timeout = 60000ms, .deadline = 60000ms});
     CHECK(look_up({silent}, patient, ended).at(silent).outcome == Outcome::kSilent);
     CHECK(std::chrono::steady_clock::now() - start < 30s);
+  }
+
+  TEST_CASE("a round of many names asks for all, and never for many at a time") {
+    NameServer server;
+    const std::atomic<bool> ended = false;
+    const auto named = [](const std::string& prefix) {
+      std::set<Question> out;
+      for (int i = 0; i < 500; ++i)
+        out.insert({RecordType::kA, prefix + std::to_string(i) + ".shop"});
+      return out;
+    };
+    const Ask ask =
+        make_lookup({.servers = {server.address_text()}, .timeout = 60000ms, .deadline = 300ms});
+    look_up(named("silent"), ask, ended);
+    CHECK(server.queries() == 64);
+    const Ask patient =
+        make_lookup({.servers = {server.address_text()}, .timeout = 1000ms, .deadline = 60000ms});
+    for (const auto& [question, found] : look_up(named("host"), patient, ended))
+      CHECK_MESSAGE(found.outcome == Outcome::kAnswered, question.name);
   }
 }

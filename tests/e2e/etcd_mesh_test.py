@@ -1,15 +1,21 @@
 #!/usr/bin/python3
 """A mesh whose objects are in etcd: three members, three controllers without a state of their own,
 real Envoys under load. Members and controllers are killed, stopped and started anew."""
+import base64
 import json
 import os
+import pathlib
+import re
 import signal
+from unittest import mock
 
 from lib.mesh import meshcase, objects
-from lib.mesh.etcd_rig import CLIENT_PORT, CONTROLLERS, EtcdRig
+from lib.mesh.etcd_rig import CLIENT_PORT, CONTROLLERS, EtcdRig, encoded
 from lib.mesh.meshcase import Load
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
+COMPACTED = 'osm_etcd_watch_restarts_total{reason="compacted"}'
+ACCESS = "/osm/objects/access.smi-spec.io/TrafficTarget/server/access"
 NO_ROUTE = 404  # the client's Envoy: no policy lets it make this request
 
 
@@ -50,7 +56,7 @@ class EtcdMesh(meshcase.MeshCase):
         client, server, load = self.start_load()
         self.assertEqual((client.at, server.at), ("controller-1", "controller-2"))
         keys = self.rig.keys()
-        self.assertIn("/osm/objects/access.smi-spec.io/TrafficTarget/server/access", keys)
+        self.assertIn(ACCESS, keys)
         self.assertIn("/osm/ca", keys)
         load.check(self)
 
@@ -91,6 +97,7 @@ class EtcdMesh(meshcase.MeshCase):
         client, _, load = self.start_load()
         load.stop()
         stopped, host = self.rig.controllers["controller-3"], self.rig.hosts["controller-3"]
+        self.assertEqual(self.rig.count_of("controller-3", COMPACTED), 0)
         # Its watch breaks while it stands still, and the revision that it asks for is compacted.
         reset = ("OUTPUT", "-p", "tcp", "--dport", str(CLIENT_PORT), "-j", "REJECT",
                  "--reject-with", "tcp-reset")
@@ -104,8 +111,8 @@ class EtcdMesh(meshcase.MeshCase):
             revision = self.rig.etcd("kv/range", key="AA==")["header"]["revision"]
             self.rig.etcd("kv/compaction", revision=revision, physical=True)
         finally:
+            host.run("iptables", "-D", *reset)
             os.kill(stopped.pid, signal.SIGCONT)
-        host.run("iptables", "-D", *reset)
 
         def told():
             names = self.rig.osm("get", "serviceaccounts", "-n", "server", at="controller-3")
@@ -118,6 +125,48 @@ class EtcdMesh(meshcase.MeshCase):
                                         at="controller-3"))
         self.assertEqual(shown["phase"], "Applied")
         self.rig.wait_until_ready(timeout=60)
+        self.assertEqual([self.rig.count_of(name, COMPACTED) for name in CONTROLLERS], [0, 0, 1])
+
+    def test_a_controller_that_is_cut_off_takes_no_new_proxies_until_it_is_back(self):
+        self.rig.controller_flags = ("--stale-after", "15")
+        client, server = self.add_client_and_server()
+        late = self.add_machine("late", "10.200.0.13")
+        self.rig.place(client, "controller-3")
+        self.rig.start_controller()
+        for machine in (client, server, late):
+            machine.bootstrap()
+        for machine in (client, server):
+            machine.start_proxy()
+        self.serve(server)
+        self.wait_for_status(client, 200, "server.server")
+        load = Load(client, interval=0.05)
+        self.addCleanup(load.stop)
+        self.assertEqual((client.at, late.at), ("controller-3", "controller-3"))
+
+        firewall = ("OUTPUT", "-p", "tcp", "--dport", str(CLIENT_PORT), "-j", "DROP")
+        self.rig.hosts["controller-3"].run("iptables", "-A", *firewall)
+
+        def refuses():
+            answer = self.rig.http("controller-3", "/health/ready")
+            if answer[0] != 503 or "proxies connect to that one" not in answer[1]:
+                raise NotYet(answer)
+            return answer[1]
+
+        wait_for("it is not ready", refuses, 30)
+        for other in ("controller-1", "controller-2"):
+            self.assertEqual(self.rig.http(other, "/health/ready")[0], 200)
+        late.start_proxy(wait=False)
+        late.proxy.wait_for_log("stale: this replica has not reached the store of the mesh")
+        with self.subTest("the proxy that it has stays configured, and the new one is not"):
+            self.assertEqual(sorted(self.proxies()), ["client", "server"])
+            self.assertNotEqual(late.admin("/ready")[0], 200)
+            load.check(self)
+
+        self.rig.hosts["controller-3"].run("iptables", "-D", *firewall)
+        self.rig.wait_until_ready(30)
+        late.wait_until_live(10)
+        self.wait_until_synced()
+        load.check(self)
 
     def test_objects_are_validated_and_conflicts_are_told(self):
         self.rig.start_controller()
@@ -141,6 +190,10 @@ class EtcdMesh(meshcase.MeshCase):
         with self.assertRaisesRegex(CommandFailed, "allow-deletion"):
             self.rig.osm("delete", *name, at="controller-1")
 
+        with self.assertRaisesRegex(CommandFailed, "is in etcd; write a Denylist with `osm apply"):
+            self.rig.osm("deny", "account", "server/server", "--mesh-dir", self.rig.directory,
+                         at="controller-1")
+
         editor = self.rig.directory / "editor.sh"
         editor.write_text("#!/bin/sh\nsed -i 's/PolicyMode: true/PolicyMode: false/' \"$1\"\n")
         editor.chmod(0o755)
@@ -150,6 +203,59 @@ class EtcdMesh(meshcase.MeshCase):
                          "MeshConfig osm-system/osm-mesh-config configured\n")
         shown = self.rig.osm("get", *name, "-o", "yaml", at="controller-3")
         self.assertIn("enablePermissiveTrafficPolicyMode: false", shown)
+
+    def edit(self, *lines):
+        """What `osm edit` at controller-2 prints, with a shell script in place of an editor. $1 is
+        the file."""
+        editor = self.rig.directory / "editor.sh"
+        editor.write_text("\n".join(("#!/bin/sh -e", *lines, "")))
+        editor.chmod(0o755)
+        with mock.patch.dict(os.environ, EDITOR=str(editor), TMPDIR=str(self.edited)):
+            return self.rig.osm("edit", "traffictarget", "server/access", at="controller-2")
+
+    def edit_fails(self, why, *lines):
+        """The text that `osm edit` keeps after it has failed. It is the only file left."""
+        with self.assertRaisesRegex(CommandFailed, why) as failed:
+            self.edit(*lines)
+        kept = re.search(r"nothing was written; your text is in (\S+)", str(failed.exception))[1]
+        text = pathlib.Path(kept).read_text()
+        pathlib.Path(kept).unlink()
+        self.assertEqual(list(self.edited.iterdir()), [])
+        return text
+
+    def test_an_edit_that_comes_late_or_is_invalid_writes_nothing_and_is_kept(self):
+        self.edited = self.rig.directory / "edited"
+        self.edited.mkdir()
+        self.rig.start_controller()
+        self.apply("controller-1", self.access("books"))
+        faster = self.rig.directory / "faster.json"
+        faster.write_text(json.dumps(self.access("books", "faster")))
+
+        def value():
+            pairs = self.rig.etcd("kv/range", key=encoded(ACCESS))["kvs"]
+            return pairs[0]["mod_revision"], base64.b64decode(pairs[0]["value"]).decode()
+
+        with self.subTest("another author is faster"):
+            mine = self.edit_fails(
+                r"was changed since version .* \[conflict\]", "sed -i 's/books/mine/' \"$1\"",
+                f"{self.rig.programs.osm} apply -f {faster} "
+                f"--state-dir {self.rig.state_of('controller-1')}")
+            self.assertIn("mine", mine)
+            self.assertIn("faster", value()[1])
+            self.assertNotIn("mine", value()[1])
+
+        before = value()
+        with self.subTest("an invalid object"):
+            self.assertIn("NoSuchKind", self.edit_fails(
+                r"spec\.rules\[0\]\.kind: must be", "sed -i 's/HTTPRouteGroup/NoSuchKind/' \"$1\""))
+        with self.subTest("no YAML"):
+            self.assertIn("{", self.edit_fails(r"edited/osm-edit-\S+\.yaml", "echo '{' >>\"$1\""))
+        with self.subTest("an editor that fails, and one that changes nothing"):
+            with self.assertRaisesRegex(CommandFailed, "failed; nothing was written"):
+                self.edit("sed -i 's/books/mine/' \"$1\"", "exit 1")
+            self.assertEqual(self.edit("true"), "")
+        self.assertEqual(value(), before)
+        self.assertEqual(list(self.edited.iterdir()), [])
 
 
 if __name__ == "__main__":

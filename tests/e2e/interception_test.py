@@ -14,7 +14,7 @@ from lib.mesh import meshcase
 from lib.mesh.rig import APP_UID, PROXY_UID
 from lib.net.netns import Switch, delete_stale
 
-SCRIPT = pathlib.Path(__file__).parent.parent / "inject/golden/intercept.sh"  # its real text
+GOLDEN = pathlib.Path(__file__).parent.parent / "inject/golden"  # real texts of the script
 VM = "10.200.0.11"
 SERVICE = "10.96.0.7"
 SO_ORIGINAL_DST = 80
@@ -77,7 +77,10 @@ def datagram(sender, receiver, address, port, uid=0):
         return end.recvfrom(10)[1][0]
 
 
-class Interception(unittest.TestCase):
+class Intercepted(unittest.TestCase):
+    """A machine that ran a script."""
+    SCRIPT = GOLDEN / "intercept.sh"
+
     @classmethod
     def setUpClass(cls):
         delete_stale()
@@ -86,13 +89,16 @@ class Interception(unittest.TestCase):
         cls.outside = cls.switch.namespace
         cls.vm = cls.switch.plug_in("vm", VM)
         cls.addClassCleanup(cls.vm.delete)
-        for port in (15001, 15003, 15010, 22, 8080):
+        for port in (15001, 15003, 15010, 22, 8080, 9000):
             cls.addClassCleanup(Listener(cls.vm, port).close)
         cls.addClassCleanup(Listener(cls.vm, 8081, socket.AF_INET6).close)
-        cls.addClassCleanup(Listener(cls.outside, 9000).close)
+        for port in (9000, 9050):
+            cls.addClassCleanup(Listener(cls.outside, port).close)
         cls.addClassCleanup(Listener(cls.outside, 9001, socket.AF_INET6).close)
-        cls.vm.run("sh", SCRIPT)
+        cls.vm.run("sh", cls.SCRIPT)
 
+
+class Interception(Intercepted):
     def test_a_connection_from_outside_reaches_the_inbound_listener_which_learns_its_aim(self):
         self.assertEqual(reached(self.outside, VM, 8080), f"15003 {VM}:8080")
 
@@ -146,9 +152,46 @@ class Interception(unittest.TestCase):
 
     def test_open_connections_survive_applying_the_rules_again(self):
         with self.outside.connect(VM, 22) as connection:
-            self.vm.run("sh", SCRIPT)
+            self.vm.run("sh", self.SCRIPT)
             self.assertTrue(connection.recv(100))
         self.assertEqual(reached(self.outside, VM, 8080), f"15003 {VM}:8080")
+
+
+class Exclusions(Intercepted):
+    """The script that excludes ports 9000 to 9039 both ways, the networks 172.16.0.0/12 inbound and 10.1.0.0/16
+    outbound, and that includes 10.0.0.0/8 and 192.168.0.0/16 only."""
+    SCRIPT = GOLDEN / "intercept_everything.sh"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for address in ("172.16.0.9", "10.1.0.5", "10.2.0.5", "192.168.0.5", "198.51.100.5"):
+            cls.outside.run("ip", "address", "add", f"{address}/32", "dev", "lo")
+
+    def from_address(self, address):
+        """What a connection from this address of the outside to the machine's port 8080 reaches."""
+        with self.outside.inside(socket.socket) as client:
+            client.settimeout(5)
+            client.bind((address, 0))
+            client.connect((VM, 8080))
+            return client.recv(100).decode()
+
+    def test_an_excluded_network_reaches_the_machine_directly_and_others_do_not(self):
+        self.assertEqual(self.from_address("172.16.0.9"), f"8080 {VM}:8080")
+        self.assertEqual(self.from_address("192.168.0.5"), f"15003 {VM}:8080")
+
+    def test_an_excluded_inbound_port_is_reached_directly(self):
+        self.assertEqual(reached(self.outside, VM, 9000), f"9000 {VM}:9000")
+        self.assertEqual(reached(self.outside, VM, 8080), f"15003 {VM}:8080")
+
+    def test_an_excluded_outbound_port_and_network_are_dialled_directly(self):
+        self.assertTrue(reached(self.vm, "10.2.0.5", 9000, APP_UID).startswith("9000"))
+        self.assertTrue(reached(self.vm, "10.1.0.5", 9050, APP_UID).startswith("9050"))
+
+    def test_only_included_networks_go_through_the_proxy(self):
+        for address in ("10.2.0.5", "192.168.0.5"):
+            self.assertEqual(reached(self.vm, address, 9050, APP_UID), f"15001 {address}:9050")
+        self.assertTrue(reached(self.vm, "198.51.100.5", 9050, APP_UID).startswith("9050"))
 
 
 if __name__ == "__main__":

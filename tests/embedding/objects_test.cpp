@@ -185,6 +185,23 @@ TEST_SUITE("admin: objects") {
     CHECK(ask("GET", "?kind=Secret").status == 400);
   }
 
+  TEST_CASE_FIXTURE(Objects,
+                    "a Service with a fault is refused, and an unknown field is a warning") {
+    const auto service = [](const std::string& spec) {
+      return R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop"},"spec":)" +
+             spec + '}';
+    };
+    const std::string refused = result("/apply", service(R"({"clusterIP":"10.96.0.999"})"));
+    CHECK(contains(refused, "invalid-field: Service shop/web is refused: spec.clusterIP"));
+    CHECK(writer.stored.empty());
+    const json::object made =
+        change("/apply", service(R"({"clusterIP":"10.96.0.9","selectors":{"app":"web"}})"));
+    CHECK(made.at("result") == "created");
+    CHECK(contains(json::serialize(made.at("warnings")), "spec.selectors"));
+    // The controller may allocate an address.
+    CHECK(result("/apply?dry_run=true", service("{}")) == "configured");
+  }
+
   TEST_CASE_FIXTURE(Objects, "a body without objects, or with one twice, is refused") {
     for (
         const std::string& body :

@@ -101,6 +101,21 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(table.problems().empty());
   }
 
+  TEST_CASE("an endpoint that two providers list has zone, weight and health of the first") {
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    Endpoint near = at("10.0.0.1");
+    near.zone = "a";
+    near.weight = 3;
+    near.healthy = false;
+    Endpoint far = at("10.0.0.1");
+    far.zone = "b";
+    far.weight = 7;
+    vm.set_endpoints(kBooks, {near});
+    cloud.set_endpoints(kBooks, {far});
+    CHECK(table_of({{&vm}, {&cloud}}).find(kBooks)->endpoints == std::vector{near});
+    CHECK(table_of({{&cloud}, {&vm}}).find(kBooks)->endpoints == std::vector{far});
+  }
+
   TEST_CASE("a service without endpoints is known, one that no provider knows is not") {
     MemoryEndpointsProvider vm("vm"), cloud("cloud");
     cloud.set_endpoints(kBooks, {});

@@ -74,6 +74,9 @@ class FakeEtcd {
   // While false, watches of this member tell nothing, as if it lagged.
   void set_telling(bool telling) { telling_ = telling; }
   int watches_opened() const { return watches_opened_; }
+  // Lets the watches of this member tell that they have told everything.
+  void tell_progress() { ++progress_; }
+  int progress_told() const { return progress_told_; }
   // Turns users off; tokens given before are invalid.
   void require_nobody() { require("", ""); }
 
@@ -159,8 +162,10 @@ class FakeEtcd {
     }
     send_result(peer, {{"header", locked_header()}, {"created", true}});
     int next = start > 0 ? start : locked_revision() + 1;
+    int progress = progress_;
     for (const int mine = watches_; watches_ == mine;) {
       std::vector<json::object> answers;
+      bool tells_progress = false;
       if (telling_) {
         std::lock_guard lock(keys_->mutex);
         if (next < keys_->compacted) {
@@ -173,9 +178,13 @@ class FakeEtcd {
           if (change.revision >= next && change.key >= key && change.key < end)
             answers.push_back({{"header", header()}, {"events", json::array{to_json(change)}}});
         next = std::max(next, keys_->revision + 1);
+        tells_progress =
+            body.contains("progress_notify") && std::exchange(progress, progress_) != progress_;
+        if (tells_progress) answers.push_back({{"header", header()}});
       }
       for (json::object& answer : answers)
         if (!send_result(peer, std::move(answer))) return;
+      progress_told_ += tells_progress ? 1 : 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -374,6 +383,8 @@ class FakeEtcd {
   std::atomic<int> watches_{0};  // changes when the present ones end
   std::atomic<int> watches_opened_{0};
   std::atomic<bool> telling_{true};
+  std::atomic<int> progress_{0};
+  std::atomic<int> progress_told_{0};
   net::ScriptedServer server_{[this](net::Peer& peer) { serve(peer); }};  // last: it uses the rest
 };
 

@@ -246,6 +246,31 @@ TEST_SUITE("etcd::make_object_store") {
     CHECK(f.store->get(kept->key) == kept);
   }
 
+  TEST_CASE("a watch whose progress was told survives a compaction without a list") {
+    Fixture f;
+    f.put("a");
+    f.start_synced();
+    {
+      const std::lock_guard lock(f.keys->mutex);
+      for (const char* key : {"/another/1", "/another/2", "/another/3"})
+        f.keys->put(key, base64("x"), "");
+    }
+    f.a.tell_progress();
+    f.b.tell_progress();
+    f.wait("the progress", [&] { return f.a.progress_told() + f.b.progress_told() == 1; });
+    {
+      const std::lock_guard lock(f.keys->mutex);
+      f.keys->compact(f.keys->revision);
+    }
+    f.a.cut_watches();
+    f.b.cut_watches();
+    f.put("b");
+    f.wait("the change", [&] { return f.lists({"a", "b"}); });
+    CHECK(f.restarts("broken") == 1);
+    CHECK(f.restarts("compacted") == 0);
+    CHECK(f.listed() == 1);
+  }
+
   TEST_CASE("while etcd is away all objects stay, and after five seconds it is a problem") {
     Fixture f;
     f.put("a");

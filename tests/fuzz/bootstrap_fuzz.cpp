@@ -162,6 +162,7 @@ void run(Choices choices) {
   service.cluster_ip = choices.line();
 
   InterceptionOptions options;
+  options.inbound_excluded_networks = networks_from(choices);
   options.outbound_excluded_networks = networks_from(choices);
   options.outbound_included_networks = networks_from(choices);
   options.mesh_networks_v6 = networks_from(choices);

@@ -35,6 +35,7 @@ spec:
     outboundIPRangeInclusionList: [0.0.0.0/0]
     outboundPortExclusionList: [25]
     inboundPortExclusionList: [7]
+    inboundIPRangeExclusionList: [192.0.2.0/24]
     networkInterfaceExclusionList: [eth1]
   certificate: {serviceCertValidityDuration: 24h, proxyCertValidityDuration: 240h, certKeyBitSize: 2048, keyAlgorithm: RSA}
   sidecar:

@@ -73,6 +73,7 @@ InterceptionOptions everything() {
     options.inbound_excluded.push_back(Port{port});
     options.outbound_excluded.push_back(Port{port});
   }
+  options.inbound_excluded_networks = {"172.16.0.0/12"};
   options.outbound_excluded_networks = {"10.1.0.0/16", "169.254.169.254"};
   options.outbound_included_networks = {"10.0.0.0/8", "192.168.0.0/16"};
   options.mesh_networks_v6 = {"fd00::/8"};
@@ -146,6 +147,8 @@ TEST_SUITE("inject::interception_script") {
          {""s, "10.0.0.0/33"s, "10.0.0.0/"s, "10.0.0/8"s, "10.0.0.0/8x"s, "fd00::/8"s,
           "10.0.0.0/-1"s, "$(reboot)"s, "10.0.0.1\n"s, "10.0.0.1\0$(reboot)"s}) {
       CAPTURE(network);
+      CHECK(failure({.inbound_excluded_networks = {network}}).find("inbound network exclusion") ==
+            0);
       CHECK(failure({.outbound_excluded_networks = {network}}).find("outbound network exclusion") ==
             0);
       CHECK(failure({.outbound_included_networks = {network}}).find("outbound network inclusion") ==

@@ -99,6 +99,10 @@ ports:
              "spec.ports[0].protocol", 9, "TCP, UDP or SCTP"},
             {"clusterIP: None\nports:\n- {port: 80, protocol: UDP}", ErrorCode::kUnusedField,
              "spec.ports[0].protocol", 9, "left out", false},
+            {"clusterIP: None\nselectors: {app: a}", ErrorCode::kUnusedField, "spec.selectors", 8,
+             "no such field", false},
+            {"clusterIP: None\nports:\n- {port: 80, target: 9}", ErrorCode::kUnusedField,
+             "spec.ports[0].target", 9, "no such field", false},
             {"clusterIP: None\nports:\n- {port: 80, appProtocol: redis}", kField,
              "spec.ports[0].appProtocol", 9, "tcp-server-first", false},
             {"clusterIP: None\nports:\n- {name: http, port: 80, targetPort: 9}\n"
@@ -447,6 +451,7 @@ traffic:
   outboundIPRangeInclusionList: [0.0.0.0/0]
   outboundPortExclusionList: [25, 9]
   inboundPortExclusionList: [7]
+  inboundIPRangeExclusionList: [172.16.0.0/12]
   networkInterfaceExclusionList: [eth1]
 observability: {osmLogLevel: warn})")));
     CHECK(config.injection.sidecar ==
@@ -463,7 +468,8 @@ observability: {osmLogLevel: warn})")));
                                           {"ECDHE-ECDSA-AES128-GCM-SHA256"},
                                           {"X25519", "P-256"}});
     CHECK(config.injection.exclusions ==
-          TrafficExclusions{.outbound_ip_ranges = {"10.0.0.0/8", "192.0.2.0/24"},
+          TrafficExclusions{.inbound_ip_ranges = {"172.16.0.0/12"},
+                            .outbound_ip_ranges = {"10.0.0.0/8", "192.0.2.0/24"},
                             .outbound_included_ip_ranges = {"0.0.0.0/0"},
                             .outbound_ports = {Port{9}, Port{25}},
                             .inbound_ports = {Port{7}},

@@ -35,6 +35,7 @@ struct InterceptionOptions {
   std::vector<Port> inbound_excluded{Port{22}};  // reach the machine directly
   std::vector<Port> outbound_excluded{};         // leave the machine directly
   // IPv4 networks ("10.0.0.0/8", or an address). Exclusion takes precedence over inclusion.
+  std::vector<std::string> inbound_excluded_networks{};  // their hosts reach the machine directly
   std::vector<std::string> outbound_excluded_networks{};
   std::vector<std::string> outbound_included_networks{};  // empty: all
   std::vector<std::string> excluded_interfaces{};         // "eth1": all its traffic

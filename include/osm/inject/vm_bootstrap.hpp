@@ -22,6 +22,9 @@ namespace osm::inline v1::inject {
 // 0600.
 inline constexpr std::string_view kProxyKeyFile = "sds_key.pem";
 
+// The last line of the file `hosts`.
+inline constexpr std::string_view kEndOfNames = "# End of the names of the mesh.\n";
+
 // The machine, its identity, and the part of the mesh that it needs to know.
 struct VmBootstrapInput {
   WorkloadName workload;

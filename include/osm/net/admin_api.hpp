@@ -47,7 +47,7 @@ struct AdminApiOptions {
   // allowed it. Either is null: such requests are refused, with the remedy for `objects_in`.
   spec::ObjectWriter* writer = nullptr;
   const inject::Validator* validator = nullptr;
-  std::string objects_in{};  // the place of the objects: "kubernetes", or a directory
+  std::string objects_in{};  // "kubernetes", "etcd:" with its addresses, or a directory
   // Both as in ControlPlaneOptions.
   RootRotation* root_rotation = nullptr;
   TrustDomain trust_domain{"cluster.local"};

@@ -53,6 +53,7 @@ struct SidecarConfig {
 // add to it.
 struct TrafficExclusions {
   // IPv4 networks, "10.0.0.0/8". Exclusion takes precedence over inclusion.
+  std::vector<std::string> inbound_ip_ranges{};
   std::vector<std::string> outbound_ip_ranges{};
   std::vector<std::string> outbound_included_ip_ranges{};  // empty: all
   std::vector<Port> outbound_ports{};

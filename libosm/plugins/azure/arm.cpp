@@ -100,7 +100,7 @@ Error Arm::refusal(const std::string& target, const net::Response& response,
 Result<std::string> Arm::get(std::string_view operation, const std::string& target) {
   for (bool again = true;; again = false) {
     if (const auto pause = paused_until(); pause && options_.runtime.clock.steady_now() < *pause)
-      return Error{ErrorCode::kUnavailable, "ARM asked for fewer requests (429)"};
+      return Error{ErrorCode::kUnavailable, "ARM asked for no requests for a time (Retry-After)"};
     const auto token = tokens_->token();
     if (!token) return Error{ErrorCode::kUnavailable, token.error().message};
     OSM_TRY(net::Response response, send(operation, target, *token));

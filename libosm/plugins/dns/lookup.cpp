@@ -20,6 +20,8 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxServers = 8;  // c-ares tells 16 sockets: two of each server
 constexpr milliseconds kGlance(100);    // until the end of the resolver is noticed
+// Queries of a round that wait for an answer at one time: an SRV record may name a thousand hosts.
+constexpr std::size_t kMaxInFlight = 64;
 
 struct FreeChannel {
   void operator()(ares_channel channel) const { ares_destroy(channel); }
@@ -107,12 +109,12 @@ int type_number(RecordType type) {
 struct Pending {
   const Question* question;
   Answer* answer;
-  std::size_t* left;
+  std::size_t* in_flight;
 };
 
 void on_answer(void* context, int status, int /*timeouts*/, unsigned char* message, int length) {
   const auto& pending = *static_cast<Pending*>(context);
-  --*pending.left;
+  --*pending.in_flight;
   pending.answer->outcome = query_outcome(status);
   if (status == ARES_SUCCESS)
     *pending.answer =
@@ -152,16 +154,20 @@ Answers ask_once(const LookupOptions& options, const std::set<Question>& questio
   // A new one for each round, since the system's configuration may have changed.
   const Channel channel = open_channel(options.servers, options.timeout, flags);
   if (!channel) return answers;
-  std::size_t left = answers.size();
+  std::size_t in_flight = 0;
   std::vector<Pending> pending;
   pending.reserve(answers.size());
-  for (auto& [question, answer] : answers) {
-    pending.push_back({&question, &answer, &left});
-    ares_query(channel.get(), question.name.c_str(), ns_c_in, type_number(question.type), on_answer,
-               &pending.back());
-  }
-  while (left > 0 && !ended && std::chrono::steady_clock::now() < end)
+  for (auto& [question, answer] : answers) pending.push_back({&question, &answer, &in_flight});
+  auto next = pending.begin();
+  while (!ended && std::chrono::steady_clock::now() < end) {
+    for (; next != pending.end() && in_flight < kMaxInFlight; ++next) {
+      ++in_flight;
+      ares_query(channel.get(), next->question->name.c_str(), ns_c_in,
+                 type_number(next->question->type), on_answer, &*next);
+    }
+    if (in_flight == 0) break;
     process(channel.get(), kGlance);
+  }
   ares_cancel(channel.get());
   return answers;
 }

@@ -181,17 +181,19 @@ Result<Stream> Gateway::open_stream(std::size_t at, const Question& question,
   const auto data = std::move(events.on_data);
   const auto end = std::move(events.on_end);
   stream.call = stream.client->open_stream(
-      std::move(asked),
-      {.on_head = [refused](const net::Response& head) { *refused = head; },
-       .on_data =
-           [refused, data](std::string_view text) {
-             if (refused->status < 300) return data(text);
-             if (refused->body.size() < kMaxRefusal) refused->body.append(text);
-           },
-       .on_end =
-           [this, refused, end, &endpoint](const Status& status) {
-             end(refused->status < 300 ? status : Status(refusal(endpoint, *refused)));
-           }});
+      std::move(asked), {.on_head = [refused](const net::Response& head) { *refused = head; },
+                         .on_data =
+                             [refused, data](std::string_view text) {
+                               if (refused->status < 300) return data(text);
+                               if (refused->body.size() < kMaxRefusal) refused->body.append(text);
+                             },
+                         .on_end =
+                             [this, refused, end, &endpoint](const Status& status) {
+                               if (refused->status < 300) return end(status);
+                               const Error error = refusal(endpoint, *refused);
+                               if (error.code == ErrorCode::kPermissionDenied) forget_token();
+                               end(error);
+                             }});
   return stream;
 }
 

@@ -6,6 +6,7 @@ start_controller() starts what does not run, controllers with an empty state dir
 """
 import base64
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,8 @@ class EtcdRig(Rig):
                                        *(f"IP:{address}" for address in MEMBERS.values()),
                                        uses="serverAuth,clientAuth")
         self.user = self.pki.user("osm")
+        self.member_flags, self.login = (), ()  # of each member; of each controller, as a user
+        self.root_password = None  # of etcd's users; None: they are off
         self.members, self.controllers, self.hosts = {}, {}, {}
         for name, address in {**MEMBERS, **CONTROLLERS}.items():
             self.hosts[name] = self.switch.plug_in(name, address)
@@ -74,17 +77,50 @@ class EtcdRig(Rig):
                                           for n, a in MEMBERS.items()),
             "--initial-cluster-state", "new" if fresh else "existing",
             "--cert-file", certificate, "--key-file", key, "--client-cert-auth",
-            "--trusted-ca-file", self.pki.ca, "--logger", "zap", "--log-level", "warn"))
+            "--trusted-ca-file", self.pki.ca, "--logger", "zap", "--log-level", "warn",
+            *self.member_flags))
+
+    def start_members(self):
+        for name in MEMBERS:
+            if name not in self.members or not self.members[name].running():
+                self.start_member(name)
+        wait_for("etcd has a leader", lambda: self.etcd("kv/range", key="AA=="), 30,
+                 retry=(CommandFailed,))
+
+    def turn_users_on(self, permission, **others):
+        """The user osm, with one role that has this permission only: arguments of `etcdctl role
+        grant-permission osm`. `others`: the same for other users. Passwords are names backwards."""
+        for name, granted in {"root": None, "osm": permission, **others}.items():
+            self.etcd("auth/user/add", name=name, password=name[::-1])
+            self.etcd("auth/role/add", name=name)
+            self.etcd("auth/user/grant", user=name, role=name)
+            if granted:
+                kind, key, prefix = re.fullmatch(r"(\w+) (\S+)( --prefix=true)?", granted).groups()
+                end = {"range_end": encoded(key[:-1] + chr(ord(key[-1]) + 1))} if prefix else {}
+                self.etcd("auth/role/grant", name=name, perm={
+                    "permType": kind.upper(), "key": encoded(key), **end})
+        self.etcd("auth/enable")
+        self.user, self.root_password = self.pki.nameless(), "toor"
+        self.login = self.login_of("osm")
+
+    def login_of(self, name):
+        file = self.directory / f"{name}-password"
+        file.write_text(f"{name[::-1]}\n")
+        return "--etcd-user", name, "--etcd-password-file", file
 
     def etcd(self, path, **body):
         """The answer of a member that runs to an administrator."""
+        headers = ()
+        if self.root_password and path != "auth/authenticate":
+            token = self.etcd("auth/authenticate", name="root", password=self.root_password)["token"]
+            headers = "-H", f"Authorization: {token}"
         ran = None
         for name, member in self.members.items():
             if not member.running():
                 continue
             ran = subprocess.run(self.switch.namespace.command(
                 "curl", "-sS", "--fail", "--max-time", "5", "--cacert", self.pki.ca, "--cert",
-                self.user.certificate, "--key", self.user.key, "-d", json.dumps(body),
+                self.user.certificate, "--key", self.user.key, *headers, "-d", json.dumps(body),
                 f"https://{MEMBERS[name]}:{CLIENT_PORT}/v3/{path}"), capture_output=True, text=True)
             if ran.returncode == 0:
                 return json.loads(ran.stdout)
@@ -113,15 +149,11 @@ class EtcdRig(Rig):
             "--etcd-ca-file", self.pki.ca, "--etcd-cert-file", self.user.certificate,
             "--etcd-key-file", self.user.key, "--state-dir", self.state_of(name),
             "--ads-address", f"{address}:{ADS_PORT}", "--http-address", f"{address}:{HTTP_PORT}",
-            "--replica-address", address, *self.controller_flags))
+            "--replica-address", address, *self.login, *self.controller_flags))
 
     def start_controller(self, *_, wait=True):
         first = not self.controllers
-        for name in MEMBERS:
-            if name not in self.members or not self.members[name].running():
-                self.start_member(name)
-        wait_for("etcd has a leader", lambda: self.etcd("kv/range", key="AA=="), 30,
-                 retry=(CommandFailed,))
+        self.start_members()
         for name in CONTROLLERS:
             if name not in self.running():
                 self.start_one(name)
@@ -140,6 +172,11 @@ class EtcdRig(Rig):
 
     def http(self, name, path):
         return self.hosts[name].http(CONTROLLERS[name], HTTP_PORT, "GET", path)
+
+    def count_of(self, name, series):
+        """A counter of this controller; 0 before it is counted first."""
+        found = re.search(rf"^{re.escape(series)} (\S+)$", self.http(name, "/metrics")[1], re.M)
+        return float(found.group(1)) if found else 0
 
     def wait_until_ready(self, timeout=40):
         for name in self.running():
@@ -172,9 +209,12 @@ class EtcdRig(Rig):
     def add_vm(self, name, ns, address):
         """The machines are at the controllers in turn."""
         machine = super().add_vm(name, ns, address)
-        machine.at = list(CONTROLLERS)[(len(self.machines) - 1) % len(CONTROLLERS)]
-        machine.controller = f"{CONTROLLERS[machine.at]}:{ADS_PORT}"
+        self.place(machine, list(CONTROLLERS)[(len(self.machines) - 1) % len(CONTROLLERS)])
         return machine
+
+    def place(self, machine, controller):
+        """Before the machine is bootstrapped: its proxy connects to this controller."""
+        machine.at, machine.controller = controller, f"{CONTROLLERS[controller]}:{ADS_PORT}"
 
     def close(self):
         closes = not self.closed and not self.keep
