@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import logging
 import os
+import pathlib
 import ssl
 import threading
 import time
@@ -17,19 +18,20 @@ from openservicemesh.provider.v1 import provider_pb2 as pb
 
 class Consul:
     """Consul's HTTP API: blocking queries, over TLS, with a token."""
-
     def __init__(self, options):
         self.url, self.token_file = options.consul.rstrip("/"), options.token_file
-        self.tls = (ssl.create_default_context(cafile=options.consul_ca)
-                    if self.url.startswith("https:") else None)
+        self.tls = ssl.create_default_context(cafile=options.consul_ca)
 
     def get(self, path, index=0):
         """(answer, index). With an index it returns when the answer is another, or in time."""
         request = urllib.request.Request(f"{self.url}{path}?index={index}&wait=50s")
         if self.token_file:  # read each time: it may be replaced
-            with open(self.token_file, encoding="utf-8") as file:
-                request.add_header("X-Consul-Token", file.read().strip())
+            if not (token := pathlib.Path(self.token_file).read_text(encoding="utf-8").strip()):
+                raise ValueError(f"{self.token_file} is empty")  # Consul would show nothing
+            request.add_header("X-Consul-Token", token)
         with urllib.request.urlopen(request, timeout=70, context=self.tls) as response:
+            if response.headers.get("X-Consul-Results-Filtered-By-ACLs") == "true":
+                raise PermissionError("the token may not read all services and nodes")
             fresh = int(response.headers["X-Consul-Index"])
             return json.load(response), fresh if fresh >= index else 0  # less: it began anew
 
@@ -41,8 +43,7 @@ class Provider:
         self.reading, self.changed = threading.Lock(), threading.Condition()
         self.entries = {}  # (kind, name) → (number, message; None: removed)
         self.number, self.complete, self.failing = 0, False, set()
-        # The one changes with registrations, the other with checks.
-        for path in "/v1/catalog/services", "/v1/health/state/any":
+        for path in "/v1/catalog/services", "/v1/health/state/any":  # registrations, checks
             threading.Thread(target=self.follow, args=(path,), daemon=True).start()
 
     def follow(self, path):
@@ -53,7 +54,7 @@ class Provider:
                 with self.reading:
                     self.take(self.read())
                 pause, failed = 1, False
-            except (OSError, ValueError, KeyError, TypeError) as error:  # what was known stays
+            except Exception as error:  # what was known stays
                 logging.warning("Consul does not answer %s: %s", path, error)
                 pause, failed, index = min(2 * pause, 30), True, 0
             with self.changed:
@@ -64,9 +65,8 @@ class Provider:
     def read(self):
         """{(kind, name): message} of everything that Consul has now."""
         fresh = {}
-        for name, tags in self.consul.get("/v1/catalog/services")[0].items():
-            if self.tag not in tags:
-                continue
+        listed = self.consul.get("/v1/catalog/services")[0]
+        for name in (name for name, tags in listed.items() if self.tag in tags):
             service = pb.ServiceEndpoints(namespace=self.namespace, name=name)
             path = "/v1/health/service/" + urllib.parse.quote(name, safe="")
             for entry in self.consul.get(path)[0]:

@@ -9,8 +9,10 @@ import ssl
 import sys
 
 from lib.mesh import meshcase, objects
+from lib.mesh.authority import openssl
 from lib.mesh.renewal import renew
 from lib.mesh.rig import APP_UID
+from lib.net import http2
 from lib.net.processes import NotYet, wait_for
 
 PROGRAM = pathlib.Path(os.environ.get(
@@ -19,6 +21,7 @@ PORT = meshcase.PORT
 LIBRARY, FRONTED, APEX = (f"{name}.shop:{PORT}" for name in ("shop-v1", "shop-v2", "shop"))
 IDENTITY = "spiffe://cluster.local/ns/{}/sa/{}"
 WHISPER = ("-method", "/osm.test.Echo/Whisper")
+OK, PERMISSION_DENIED = 0, 7  # gRPC's statuses
 # gRPC waits 15 s for a listener before it takes it for missing.
 PATIENT = ("-timeout", "30s")
 
@@ -132,8 +135,15 @@ class Grpc(meshcase.MeshCase):
             for target in (LIBRARY, FRONTED):
                 result, = self.call(self.stranger, target, *PATIENT)
                 self.assertEqual(result["code"], "Unavailable", result)
+        with self.subTest("the server's RBAC decides by identity about a caller that knows its address"):
+            for caller, status in ((self.client, OK), (self.stranger, PERMISSION_DENIED)):
+                identity = openssl("x509", "-in", caller.directory / "workload_cert.pem", "-noout",
+                                   "-ext", "subjectAltName")
+                self.assertIn(IDENTITY.format(caller.name, caller.name), identity)
+                self.assertEqual(self.dial(caller).status, status, caller.name)
         with self.subTest("a connection without a certificate is refused"):
-            self.assertRaises((OSError, ssl.SSLError), self.talk_without_certificate)
+            refusal = self.refusal_without_certificate()
+            self.assertEqual(refusal.reason, "TLSV13_ALERT_CERTIFICATE_REQUIRED", refusal)
         with self.subTest("a TrafficTarget that goes takes the server away"):
             self.drop_target("v1")
             self.wait_for_code("Unavailable", self.client, LIBRARY, *PATIENT)
@@ -144,18 +154,22 @@ class Grpc(meshcase.MeshCase):
         self.rig.mesh.write("services.yaml", *(o for o in kept if not (
             o["kind"] == "TrafficTarget" and o["metadata"]["name"] == version)))
 
-    def talk_without_certificate(self):
-        """TLS 1.3 tells a client after its first bytes that a certificate is missing."""
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols(["h2"])
-        with self.client.namespace.connect(self.v1.address, PORT) as connection, \
-                context.wrap_socket(connection) as secured:
-            secured.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))
-            if not secured.recv(100):
-                raise ConnectionError("closed")
-            secured.recv(100)
-            raise AssertionError("the server went on")
+    def dial(self, caller):
+        """How a call ends that goes to v1's address with the caller's files, past the mesh's lists."""
+        identity = [str(caller.directory / f"workload_{part}.pem") for part in ("cert", "key")]
+        plain = caller.namespace.connect(self.v1.address, PORT, timeout=20)
+        with http2.Connection(http2.client_context(None, identity).wrap_socket(plain)) as connection:
+            return connection.end(connection.open("/osm.test.Echo/Say", b"", end=True))
+
+    def refusal_without_certificate(self):
+        """The server's alert. TLS 1.3 sends it after the client's handshake is complete."""
+        plain = self.client.namespace.connect(self.v1.address, PORT, timeout=20)
+        with http2.client_context().wrap_socket(plain) as secured:
+            with self.assertRaises(ssl.SSLError) as raised:
+                for _ in range(2):  # the settings of HTTP/2 may come first
+                    self.assertNotEqual(secured.recv(100), b"", "closed without an alert")
+                self.fail("the server went on")
+            return raised.exception
 
     def test_a_split_and_its_change_show_at_libraries(self):
         self.wait_for_calls()
