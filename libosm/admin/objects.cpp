@@ -121,11 +121,12 @@ std::string review_of(const Change& change, bool deletes) {
                                       {"request", std::move(request)}});
 }
 
-// By the validating webhook's rules. A Namespace has none beyond its name.
+// By the validating webhook's rules, and those of kinds that it is not asked about on Kubernetes. A
+// Namespace has none beyond its name.
 Status validate(const net::AdminApiOptions& options, Change& change, bool deletes) {
   const spec::Kind* const kind =
       spec::find_kind(spec::mesh_kinds(), change.object->key.group_kind());
-  if (!kind || (!kind->check && !kind->decode)) return {};
+  if (!kind || (kind->review == spec::Review::kNone && !kind->check)) return {};
   if (deletes && kind->review != spec::Review::kWritesAndDeletes) return {};
   const AdmissionAnswer answer = options.validator->review(review_of(change, deletes));
   OSM_TRY(const json::object review, parse_json_object(answer.body, "the review"));
