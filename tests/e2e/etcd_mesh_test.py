@@ -14,6 +14,7 @@ from lib.mesh.etcd_rig import CLIENT_PORT, CONTROLLERS, EtcdRig, encoded
 from lib.mesh.meshcase import Load
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
+STALENESS = "osm_replica_staleness_seconds"
 COMPACTED = 'osm_etcd_watch_restarts_total{reason="compacted"}'
 ACCESS = "/osm/objects/access.smi-spec.io/TrafficTarget/server/access"
 NO_ROUTE = 404  # the client's Envoy: no policy lets it make this request
@@ -142,6 +143,12 @@ class EtcdMesh(meshcase.MeshCase):
         load = Load(client, interval=0.05)
         self.addCleanup(load.stop)
         self.assertEqual((client.at, late.at), ("controller-3", "controller-3"))
+
+        # A replica that has not heard of others goes on alone. It looks for them, and then tells its staleness.
+        wait_for("it knows of the others", lambda: self.rig.count_of("controller-3", "osm_replicas") == 3)
+        for _ in range(2):
+            before = self.rig.count_of("controller-3", STALENESS)
+            wait_for("its next look", lambda: self.rig.count_of("controller-3", STALENESS) != before)
 
         firewall = ("OUTPUT", "-p", "tcp", "--dport", str(CLIENT_PORT), "-j", "DROP")
         self.rig.hosts["controller-3"].run("iptables", "-A", *firewall)
