@@ -134,7 +134,8 @@ std::string next_steps(const json::value& written) {
   std::string text = fmt::format(
       "Wrote {0}: {1}\nProxy {2}, certificate {3} until {4}.\n\n"
       "On the machine, as root:\n"
-      "  sed -i '/^# Names of the mesh/,/^# End of the names/d' /etc/hosts\n"
+      "  sed -i '/^# Begin of the names of the mesh/,/^# End of the names of the mesh/d' "
+      "/etc/hosts\n"
       "  cat {0}/hosts >> /etc/hosts      # the mesh's names, in place of former ones\n"
       "  {0}/intercept.sh                 # undo with --remove\n"
       "and start Envoy with the command at the top of {0}/bootstrap.yaml.\n",

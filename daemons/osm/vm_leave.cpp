@@ -165,7 +165,8 @@ std::string show_left(const json::value& left) {
   if (list_at(left, "units").empty())
     out += "  stop Envoy, and `osm vm renew --every` if it runs\n";
   return out +
-         "  sed -i '/^# Names of the mesh/,/^# End of the names/d' /etc/hosts\n"
+         "  sed -i '/^# Begin of the names of the mesh/,/^# End of the names of the mesh/d' "
+         "/etc/hosts\n"
          "  delete the machine's VirtualMachine from the mesh\n";
 }
 

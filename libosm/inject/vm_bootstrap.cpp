@@ -56,7 +56,7 @@ std::string hosts(const VmBootstrapInput& input) {
   std::sort(services.begin(), services.end(),
             [](const Service& a, const Service& b) { return a.name < b.name; });
   std::string text =
-      "# Names of the mesh, written by `osm vm bootstrap`: append to /etc/hosts.\n"
+      "# Begin of the names of the mesh, written by `osm vm bootstrap`: append to /etc/hosts.\n"
       "127.0.0.1 localhost\n"
       "::1 localhost\n";
   for (const Service& service : services) {

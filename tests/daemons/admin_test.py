@@ -256,6 +256,21 @@ class Admin(ShopTest):
         self.assertIn(f"{system}/hosts: is there", err)
         self.assertIn("--out", err)
 
+    def test_the_printed_commands_replace_the_names_in_hosts_and_nothing_else(self):
+        hosts, out = self.folder / "etc-hosts", self.folder / "named"
+        hosts.write_text("192.0.2.9 own\n")
+        for _ in range(2):
+            code, told, _ = self.osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
+                                     "192.0.2.1:15128", "--out", out)
+            self.assertEqual(code, 0)
+            commands = [line.replace("/etc/hosts", str(hosts)) for line in told.splitlines()
+                        if line.strip().startswith(("sed ", "cat "))]
+            self.assertEqual(len(commands), 2, told)
+            subprocess.run("\n".join(commands), shell=True, check=True)
+            self.assertEqual(hosts.read_text(), "192.0.2.9 own\n" + (out / "hosts").read_text())
+        subprocess.run(commands[0], shell=True, check=True)  # as `osm vm leave` says
+        self.assertEqual(hosts.read_text(), "192.0.2.9 own\n")
+
     def test_check_and_verify_name_the_fault_and_its_remedy(self):
         code, out, _ = self.osm("check")
         self.assertEqual(code, 0, out)

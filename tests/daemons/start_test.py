@@ -4,6 +4,7 @@
 usage: start_test.py --bin DIRECTORY
 """
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,7 +13,7 @@ import subprocess
 from lib.mesh import objects
 from lib.mesh.daemon import DaemonTest, run
 from lib.net import http2
-from lib.net.processes import wait_for
+from lib.net.processes import NotYet, wait_for
 
 
 class Start(DaemonTest):
@@ -210,6 +211,24 @@ class Start(DaemonTest):
         self.write_text("broken.yaml", "")
         controller.wait_until_ready()
         self.assertEqual(controller.stop(), 0)
+
+    def test_check_names_the_provider_that_a_start_waits_for(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+            silent.bind(("127.0.0.1", 0))
+            self.write("shop.yaml", objects.namespace("shop"), objects.account("shop", "web"), {
+                "apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "DNSResource",
+                "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"name": "web.test", "serviceAccount": "web"}})
+            self.start("--dns-server", f"127.0.0.1:{silent.getsockname()[1]}")
+
+            def told():
+                code, out, err = self.osm("check")
+                found = re.search(r"fault +Provider dns +it is not synced, and the controller is not ready", out)
+                if not found:
+                    raise NotYet(out + err)
+                return code
+
+            self.assertEqual(wait_for("the finding", told, 20), 1)
 
 
 if __name__ == "__main__":
