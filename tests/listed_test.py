@@ -11,6 +11,7 @@ to the folder that the heading above names in backticks, or to tests/. An empty 
 above it; a dash in place of a file means several. `a.{b,c}` stands for `a.b` and `a.c`; entries and
 tiers of one row are in the same order.
 """
+
 import argparse
 import collections
 import itertools
@@ -27,8 +28,13 @@ TIERS = {"fast", "full", "nightly"}
 TEST_HEADER = ["file", "entry", "tier", "behaviour"]
 LIB_HEADER = ["module", "provides"]
 SEVERAL = "—"  # in place of a file
-TEST_FILES = ["tests/**/*_test.cpp", "tests/**/*_test.py", "tests/**/*_contract.cpp",
-              "tests/fuzz/*_fuzz.cpp", "benchmarks/*_test.cpp"]
+TEST_FILES = [
+    "tests/**/*_test.cpp",
+    "tests/**/*_test.py",
+    "tests/**/*_contract.cpp",
+    "tests/fuzz/*_fuzz.cpp",
+    "benchmarks/*_test.cpp",
+]
 LIB_FILES = ["tests/lib/**/*.py", "tests/lib/**/*.hpp", "tests/lib/**/*.cpp"]
 # Pages that name tests as proof. Each test of attacks stands on the first one.
 SECURITY_PAGES = ["tests/security/README.md", "docs/security.md"]
@@ -72,8 +78,7 @@ class Readme:
             if header == TEST_HEADER:
                 self._read_tests(folder, rows)
             elif header == LIB_HEADER:
-                self.modules += [os.path.normpath(f"{folder}/{name}")
-                                 for _, cells in rows for name in words(cells[0])]
+                self.modules += [os.path.normpath(f"{folder}/{name}") for _, cells in rows for name in words(cells[0])]
 
     def _read_tests(self, folder, rows):
         file = entries = tiers = None
@@ -90,8 +95,7 @@ class Readme:
                 if len(tiers) == 1:
                     tiers *= len(entries)
                 if len(tiers) != len(entries) or not set(tiers) <= TIERS:
-                    self.problems.append(
-                        f"{README}:{line}: write one of fast, full, nightly, or one for each entry")
+                    self.problems.append(f"{README}:{line}: write one of fast, full, nightly, or one for each entry")
                     continue
             if entries is None or (file is None and not several):
                 self.problems.append(f"{README}:{line}: the first row names a file and an entry")
@@ -106,8 +110,7 @@ class Readme:
     def _once(self, kind, name, line):
         seen = self.__dict__.setdefault(f"_{kind}", {})
         if name in seen:
-            self.problems.append(
-                f"{README}:{line}: {name}: line {seen[name]} lists it too: delete one row")
+            self.problems.append(f"{README}:{line}: {name}: line {seen[name]} lists it too: delete one row")
         seen[name] = line
 
 
@@ -118,12 +121,14 @@ class Build:
     def __init__(self, directory):
         cache = (directory / "CMakeCache.txt").read_text()
         self.source = pathlib.Path(re.search(r"^CMAKE_HOME_DIRECTORY:\w+=(.*)$", cache, re.M)[1])
-        shown = subprocess.run(["ctest", "--show-only=json-v1", "--test-dir", directory],
-                               capture_output=True, text=True, check=True)
+        shown = subprocess.run(
+            ["ctest", "--show-only=json-v1", "--test-dir", directory], capture_output=True, text=True, check=True
+        )
         self.entries = {}
         for test in json.loads(shown.stdout)["tests"]:
-            labels = [label for each in test.get("properties", ()) if each["name"] == "LABELS"
-                      for label in each["value"]]
+            labels = [
+                label for each in test.get("properties", ()) if each["name"] == "LABELS" for label in each["value"]
+            ]
             self.entries[test["name"]] = (labels, test.get("command", []))
         commands = json.loads((directory / "compile_commands.json").read_text())
         self.targets = collections.defaultdict(set)
@@ -157,8 +162,7 @@ class Build:
 
 
 def files(patterns):
-    return sorted({str(path.relative_to(ROOT)) for pattern in patterns
-                   for path in ROOT.glob(pattern)})
+    return sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)})
 
 
 def entry_problems(readme, build):
@@ -166,17 +170,17 @@ def entry_problems(readme, build):
     for name, (labels, _) in build.entries.items():
         has = [label for label in labels if label in TIERS]
         if len(has) != 1:
-            yield (f"{name}: has the tiers {has}: register it by osm_test() or osm_python_test() "
-                   "with one TIER (cmake/osm_test.cmake)")
+            yield (
+                f"{name}: has the tiers {has}: register it by osm_test() or osm_python_test() "
+                "with one TIER (cmake/osm_test.cmake)"
+            )
         elif name not in tiers:
             yield f"{name}: not listed in {README}: add a row, tier {has[0]}"
         elif tiers[name] != has[0]:
-            yield (f"{name}: {README} says {tiers[name]}, its label is {has[0]}: correct the row "
-                   "or TIER")
+            yield (f"{name}: {README} says {tiers[name]}, its label is {has[0]}: correct the row or TIER")
     for row in {row.entry: row for row in reversed(readme.tests)}.values():
         if row.entry not in build.entries:
-            yield (f"{README}:{row.line}: {row.entry}: no such entry: delete the row, or register "
-                   "the test")
+            yield (f"{README}:{row.line}: {row.entry}: no such entry: delete the row, or register the test")
 
 
 def file_problems(readme, build):
@@ -205,11 +209,9 @@ def file_problems(readme, build):
             continue
         script, program = build.script(row.entry), build.program(row.entry)
         if script and script != row.file:
-            yield (f"{README}:{row.line}: {row.entry}: runs {script}, not {row.file}: "
-                   "correct the row")
+            yield (f"{README}:{row.line}: {row.entry}: runs {script}, not {row.file}: correct the row")
         elif program and program not in build.targets.get(row.file, {program}):
-            yield (f"{README}:{row.line}: {row.entry}: runs {program}, which {row.file} is no part "
-                   "of: correct the row")
+            yield (f"{README}:{row.line}: {row.entry}: runs {program}, which {row.file} is no part of: correct the row")
 
 
 def security_problems(build):
@@ -221,8 +223,11 @@ def security_problems(build):
         for name in sorted(named - known):
             yield f"{page}: {name}: no such entry: correct the name"
         if page == SECURITY_PAGES[0]:
-            attacks = {name for name, (labels, _) in build.entries.items()
-                       if name.startswith("security.") and "sotw" not in name}
+            attacks = {
+                name
+                for name, (labels, _) in build.entries.items()
+                if name.startswith("security.") and "sotw" not in name
+            }
             for name in sorted(attacks - named):
                 yield f"{page}: {name}: not in the table: add it to the attack that it shows"
 
@@ -232,10 +237,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     build = Build(parser.parse_args().build)
     readme = Readme((ROOT / README).read_text())
-    found = [*readme.problems, *entry_problems(readme, build), *file_problems(readme, build),
-             *security_problems(build)]
-    print("\n".join(found) or
-          f"{len(build.entries)} entries, {len(files(TEST_FILES))} files: all listed")
+    found = [*readme.problems, *entry_problems(readme, build), *file_problems(readme, build), *security_problems(build)]
+    print("\n".join(found) or f"{len(build.entries)} entries, {len(files(TEST_FILES))} files: all listed")
     return 1 if found else 0
 
 

@@ -5,6 +5,7 @@
 Conan's own packages of these libraries are not used: gRPC and protobuf would be built twice in a
 program that links the system's too. `tools/setup` and Conan's system package manager install them.
 """
+
 import os
 import re
 
@@ -35,8 +36,16 @@ class Osm(ConanFile):
         self.version = re.search(r"project\(osm VERSION ([\d.]+)", project)[1]
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "cmake/*", "include/*", "libosm/*", "charts/*",
-                        "tools/cache", "tools/unpack-wheel", "tools/requirements.txt"):
+        for pattern in (
+            "CMakeLists.txt",
+            "cmake/*",
+            "include/*",
+            "libosm/*",
+            "charts/*",
+            "tools/cache",
+            "tools/unpack-wheel",
+            "tools/requirements.txt",
+        ):
             copy(self, pattern, self._clone, self.export_sources_folder)
 
     def validate(self):
@@ -48,9 +57,20 @@ class Osm(ConanFile):
     def system_requirements(self):
         # Boost is needed to build only. Debian 12's default is too old.
         Apt(self).install_substitutes(["libboost1.81-dev"], ["libboost-dev"])
-        Apt(self).install(["libgrpc++-dev", "protobuf-compiler", "libprotobuf-dev", "libssl-dev",
-                           "libfmt-dev", "libyaml-cpp-dev", "libre2-dev", "libc-ares-dev",
-                           "ninja-build", "python3-pip"])
+        Apt(self).install(
+            [
+                "libgrpc++-dev",
+                "protobuf-compiler",
+                "libprotobuf-dev",
+                "libssl-dev",
+                "libfmt-dev",
+                "libyaml-cpp-dev",
+                "libre2-dev",
+                "libc-ares-dev",
+                "ninja-build",
+                "python3-pip",
+            ]
+        )
 
     def source(self):
         # Envoy's protos, pinned by hash.

@@ -7,6 +7,7 @@ writes the closure (minus google/protobuf, which the installed protobuf library 
 
 usage: descriptors.py SITE_DIR ROOTS.txt OUT.pb OUT_FILES.txt
 """
+
 import ast
 import pathlib
 import sys

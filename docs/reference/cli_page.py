@@ -3,6 +3,7 @@
 
 usage: cli_page.py DIRECTORY   (with osm, osm-controller, osm-injector and osm-cni; writes to stdout)
 """
+
 import pathlib
 import re
 import subprocess

@@ -15,6 +15,7 @@ Headers are written for people who read them: `//` above a declaration or behind
   stays a comment like everything inside a function's body;
 - `namespace osm::inline v1` is shown as what users write: `osm`.
 """
+
 import pathlib
 import re
 import sys
@@ -22,7 +23,8 @@ import sys
 # "Thread: any." and "Failure (an exception counts as one): logged." begin a section.
 SECTION = re.compile(
     r"(?:^|(?<=[.:)] ))(Result|Failure|Thread|Blocking|Lifetime|Precondition)"
-    r"((?:, [a-z]+)?(?: \([^)]*\)| [a-z ]{1,40})?): ")
+    r"((?:, [a-z]+)?(?: \([^)]*\)| [a-z ]{1,40})?): "
+)
 FOR_TOOLS = re.compile(r"NOLINT|clang-format o")
 BODY, DECLARATIONS = "body", "declarations"
 
@@ -42,7 +44,7 @@ def documentation(text):
     out, at = "", 0
     for found in SECTION.finditer(text):
         title = escaped(found[1] + found[2]).replace(",", "\\,")
-        out += escaped(text[at:found.start()]) + f"@section_of{{{title}}} "
+        out += escaped(text[at : found.start()]) + f"@section_of{{{title}}} "
         at = found.end()
     return out + escaped(text[at:])
 
@@ -58,7 +60,7 @@ def code_and_comment(line):
                 end += 2 if line[end] == "\\" else 1
             at = end
         elif line.startswith("//", at):
-            return line[:at], line[at + 2:].strip()
+            return line[:at], line[at + 2 :].strip()
         at += 1
     return line, None
 

@@ -3,6 +3,7 @@
 
 usage: man_pages.py PROGRAMS DIRECTORY   (writes osm.1, osm-controller.8 and osm-injector.8)
 """
+
 import pathlib
 import re
 import subprocess
@@ -27,7 +28,8 @@ The mesh's objects, in that unit.
 .TP
 .I /var/lib/osm
 State in that unit: the CA, the record of root rotations, the admin socket.
-"""}
+"""
+}
 
 
 def literal(text):
@@ -40,7 +42,7 @@ def commands(directory, *words):
     """The sections of all subcommands."""
     for name in subcommands(help_of(directory, *words)):
         text = help_of(directory, *words, name)
-        yield f".SS \"{' '.join((*words, name))}\"\n.nf\n{literal(text)}\n.fi\n"
+        yield f'.SS "{" ".join((*words, name))}"\n.nf\n{literal(text)}\n.fi\n'
         yield from commands(directory, *words, name)
 
 
@@ -55,10 +57,20 @@ def write(programs, directory, name):
             more.write(f"[COMMANDS]\n{inner}")
         more.write(f"[SEE ALSO]\n{others}\n")
         more.flush()
-        subprocess.run(["help2man", "--no-info", f"--section={section}", f"--name={summary}",
-                        "--source=libosm", f"--version-string={name} {version}",
-                        f"--include={more.name}",
-                        f"--output={directory / f'{name}.{section}'}", programs / name], check=True)
+        subprocess.run(
+            [
+                "help2man",
+                "--no-info",
+                f"--section={section}",
+                f"--name={summary}",
+                "--source=libosm",
+                f"--version-string={name} {version}",
+                f"--include={more.name}",
+                f"--output={directory / f'{name}.{section}'}",
+                programs / name,
+            ],
+            check=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """The bookstore mesh, running: its machines, proxies and workloads, and what they experience."""
+
 import collections
 import json
 import pathlib
@@ -14,8 +15,7 @@ from lib.mesh.xds_client import WorkloadCertificate  # noqa: E402
 from lib.net.netns import Switch  # noqa: E402
 from lib.net.processes import wait_for  # noqa: E402
 
-SHOP, LEDGER, WAREHOUSE = ("bookstore.bookstore:14001", "ledger.ledger:7000",
-                           "bookwarehouse.bookwarehouse:14001")
+SHOP, LEDGER, WAREHOUSE = ("bookstore.bookstore:14001", "ledger.ledger:7000", "bookwarehouse.bookwarehouse:14001")
 
 
 def machines_of(mesh):
@@ -23,8 +23,11 @@ def machines_of(mesh):
     found = []
     for document in (mesh / "machines.yaml").read_text().split("\n---\n"):
         if "kind: VirtualMachine" in document:
-            found.append(tuple(re.search(rf"^ +{key}: (\S+)$", document, re.M).group(1)
-                               for key in ("namespace", "name", "address")))
+            found.append(
+                tuple(
+                    re.search(rf"^ +{key}: (\S+)$", document, re.M).group(1) for key in ("namespace", "name", "address")
+                )
+            )
     return found
 
 
@@ -47,8 +50,7 @@ class Client:
         for line in whole.splitlines():
             told = json.loads(line)
             result = str(told["status"]) if told["status"] else told["error"]
-            self.calls.append(Call(told["t"], self.machine.name, self.server, told["version"],
-                                   result, told["caller"]))
+            self.calls.append(Call(told["t"], self.machine.name, self.server, told["version"], result, told["caller"]))
 
     def since(self, when):
         self.read()
@@ -71,10 +73,21 @@ class Bookstore:
             machine.start_proxy(wait=False)
         for version in ("v1", "v2"):
             self.machines[f"bookstore-{version}"].run(
-                "app", program, "serve", "--listen", "127.0.0.1:14001", "--service", "bookstore",
-                "--version", version, "--restock", WAREHOUSE)
-        self.machines["bookwarehouse"].run("app", program, "serve", "--listen", "127.0.0.1:14001",
-                                           "--service", "bookwarehouse")
+                "app",
+                program,
+                "serve",
+                "--listen",
+                "127.0.0.1:14001",
+                "--service",
+                "bookstore",
+                "--version",
+                version,
+                "--restock",
+                WAREHOUSE,
+            )
+        self.machines["bookwarehouse"].run(
+            "app", program, "serve", "--listen", "127.0.0.1:14001", "--service", "bookwarehouse"
+        )
         self.machines["ledger"].run("app", program, "ledger", "--listen", "127.0.0.1:7000")
         for machine in self.machines.values():
             machine.wait_until_live()
@@ -83,8 +96,9 @@ class Bookstore:
         self._run_client("writer", "bookbuyer", "ledger", "write", LEDGER, 200)
 
     def _run_client(self, name, machine, server, role, target, interval_ms):
-        process = self.machines[machine].run(name, self.rig.programs.bookstore, role, "--target",
-                                             target, "--interval-ms", interval_ms)
+        process = self.machines[machine].run(
+            name, self.rig.programs.bookstore, role, "--target", target, "--interval-ms", interval_ms
+        )
         self.clients[name] = Client(self.machines[machine], server, process)
 
     # -- what is seen ---------------------------------------------------------------------------
@@ -118,8 +132,16 @@ class Bookstore:
         spool.mkdir(exist_ok=True)
         spool.chmod(0o777)
         process = self.machines["bookbuyer"].run(
-            "load", self.rig.programs.bookstore, "load", "--http", SHOP, "--ledger", LEDGER,
-            "--report", spool / "report.json")
+            "load",
+            self.rig.programs.bookstore,
+            "load",
+            "--http",
+            SHOP,
+            "--ledger",
+            LEDGER,
+            "--report",
+            spool / "report.json",
+        )
         return Load(process, spool / "report.json")
 
     def rotate(self, common_name):
@@ -127,11 +149,12 @@ class Bookstore:
 
     def wait_for_certificate(self, machine, serial):
         """Until the proxy of a machine serves the certificate with this serial number."""
+
         def served():
             certificates = json.loads(self.machines[machine].admin("/certs")[1])["certificates"]
             return serial.lower().lstrip("0") in {
-                c["serial_number"].lower().lstrip("0")
-                for group in certificates for c in group["cert_chain"]}
+                c["serial_number"].lower().lstrip("0") for group in certificates for c in group["cert_chain"]
+            }
 
         wait_for(f"{machine} serves certificate {serial}", served, 5)
 
@@ -139,9 +162,10 @@ class Bookstore:
         def synced():
             proxies = self.rig.osm_json("proxy", "list")["proxies"]
             return len(proxies) == len(self.machines) and all(
-                p["types"][kind]["state"] in (("SYNCED",) if kind in ("CDS", "LDS") else
-                                              ("SYNCED", "NOT SENT"))
-                for p in proxies for kind in p["types"])
+                p["types"][kind]["state"] in (("SYNCED",) if kind in ("CDS", "LDS") else ("SYNCED", "NOT SENT"))
+                for p in proxies
+                for kind in p["types"]
+            )
 
         wait_for("every proxy is connected and in sync", synced, timeout)
 
@@ -162,8 +186,7 @@ class Load:
         """Faults from 5 s before to 30 s after an event, as sentences, and the totals."""
         report = self.read()
         begin, end = event - self.BEFORE, event + self.AFTER
-        faults = [f"{f['what']} {f['t'] - event:+.2f} s" for f in report["failures"]
-                  if begin <= f["t"] <= end]
+        faults = [f"{f['what']} {f['t'] - event:+.2f} s" for f in report["failures"] if begin <= f["t"] <= end]
         whole = {s["t"]: s for s in report["seconds"] if begin <= s["t"] and s["t"] + 1 <= end}
         expected = range(int(begin) + 1, int(end))
         for second in expected:
@@ -177,6 +200,5 @@ class Load:
             faults.append(f"{average:.0f} requests/s on average")
         for what, count in (("http", self.CONNECTIONS), ("tcp", self.STREAMS)):
             if report[f"{what}_connections"] != count:
-                faults.append(f"{report[f'{what}_connections']} {what} connections were needed, "
-                              f"not {count}")
+                faults.append(f"{report[f'{what}_connections']} {what} connections were needed, not {count}")
         return faults, {key: sum(s[key] for s in whole.values()) for key in ("requests", "lines")}

@@ -7,6 +7,7 @@ usage: demo.py [--bin DIR] [--envoy FILE] [--keep] [--etcd]    (needs root; tool
 Starts the mesh, shows who calls whom, then changes the mesh under its feet and checks the effect of
 each step. The exit code is 0 only if every step held.
 """
+
 import argparse
 import http.client
 import os
@@ -93,10 +94,16 @@ class Demo:
     def run(self):
         """True if every step passed."""
         passed = True
-        for step in (self.mesh_is_up, self.thief_is_denied, self.certificate_does_not_help,
-                     self.split_is_shifted, self.certificate_is_rotated_under_load,
-                     self.controller_is_restarted_under_load, self.load_saw_nothing,
-                     self.proxies_never_complained):
+        for step in (
+            self.mesh_is_up,
+            self.thief_is_denied,
+            self.certificate_does_not_help,
+            self.split_is_shifted,
+            self.certificate_is_rotated_under_load,
+            self.controller_is_restarted_under_load,
+            self.load_saw_nothing,
+            self.proxies_never_complained,
+        ):
             self.screen.step(step.__doc__)
             try:
                 held, detail = step()
@@ -113,8 +120,10 @@ class Demo:
         self.shop.start()
         self.shop.wait_until_synced()
         clients = self.shop.clients
-        wait_for("both versions answer the buyer", lambda: {"v1", "v2"} <= {
-            c.version for c in clients["buyer"].since(0) if c.result == "200"})
+        wait_for(
+            "both versions answer the buyer",
+            lambda: {"v1", "v2"} <= {c.version for c in clients["buyer"].since(0) if c.result == "200"},
+        )
         wait_for("the thief is answered", lambda: self.shop.results("thief", 0)["200"])
         wait_for("the ledger is written", lambda: self.shop.results("writer", 0)["200"])
         wait_for("the warehouse hears of it", self.warehouse_restocked, 5)
@@ -122,30 +131,36 @@ class Demo:
         self.watch(6)
         count, share = self.shop.share_of("v2", "buyer", since)
         seen = {c.caller for c in clients["buyer"].since(since)}
-        good = (abs(share - 0.5) < 0.15 and count > 100 and seen == {BUYER}
-                and set(self.shop.results("buyer", since)) == {"200"})
+        good = (
+            abs(share - 0.5) < 0.15
+            and count > 100
+            and seen == {BUYER}
+            and set(self.shop.results("buyer", since)) == {"200"}
+        )
         return good, f"{count} requests, v2 answered {share:.0%}; the server saw {seen}"
 
     def warehouse_restocked(self):
-        body = self.shop.machines["bookwarehouse"].namespace.http(
-            "127.0.0.1", 14001, "GET", "/books-bought")[1]
+        body = self.shop.machines["bookwarehouse"].namespace.http("127.0.0.1", 14001, "GET", "/books-bought")[1]
         return '"restocked":0' not in body
 
     def thief_is_denied(self):
         """The thief's permission is deleted"""
         deleted = time.time()
         self.rig.mesh.remove("thief.yaml")
-        wait_for("the thief is refused", lambda: self.shop.clients["thief"].since(0)[-1].result
-                 != "200", 5)
+        wait_for("the thief is refused", lambda: self.shop.clients["thief"].since(0)[-1].result != "200", 5)
         effect = time.time() - deleted
         self.watch(3)
         after = self.shop.results("thief", deleted + effect)
         buyer = self.shop.results("buyer", deleted)
         # Its own Envoy has no listener left. Without an Envoy it would look the same.
         self.shop.machines["bookthief"].assert_live(after)
-        good = (effect < 1 and after["200"] == 0 and after[NO_LISTENER] > 5
-                and set(self.shop.results("thief", time.time() - 1)) == {NO_LISTENER}
-                and set(buyer) == {"200"})
+        good = (
+            effect < 1
+            and after["200"] == 0
+            and after[NO_LISTENER] > 5
+            and set(self.shop.results("thief", time.time() - 1)) == {NO_LISTENER}
+            and set(buyer) == {"200"}
+        )
         return good, f"in effect after {effect * 1000:.0f} ms; since then {dict(after)}"
 
     def certificate_does_not_help(self):
@@ -155,14 +170,16 @@ class Demo:
         for who, certificate in (("bookthief", thief), ("bookbuyer", buyer)):
             told.append(self.dial_shop(who, certificate))
             told.append(self.dial_ledger(who, certificate))
-        return (told == [403, "closed", 200, "answered"],
-                f"thief: bookstore {told[0]}, ledger {told[1]}; "
-                f"buyer in the same way: {told[2]}, {told[3]}")
+        return (
+            told == [403, "closed", 200, "answered"],
+            f"thief: bookstore {told[0]}, ledger {told[1]}; buyer in the same way: {told[2]}, {told[3]}",
+        )
 
     def dial_shop(self, who, certificate):
         server = self.shop.machines["bookstore-v1"]
-        with certificate.dial(self.shop.machines[who], server.address, 14001,
-                              "bookstore-v1.bookstore.svc.cluster.local") as tls:
+        with certificate.dial(
+            self.shop.machines[who], server.address, 14001, "bookstore-v1.bookstore.svc.cluster.local"
+        ) as tls:
             connection = http.client.HTTPConnection("bookstore-v1.bookstore:14001")
             connection.sock = tls
             connection.request("GET", "/buy-a-book/new")
@@ -170,8 +187,7 @@ class Demo:
 
     def dial_ledger(self, who, certificate):
         server = self.shop.machines["ledger"]
-        with certificate.dial(self.shop.machines[who], server.address, 7000,
-                              "ledger.ledger.svc.cluster.local") as tls:
+        with certificate.dial(self.shop.machines[who], server.address, 7000, "ledger.ledger.svc.cluster.local") as tls:
             try:
                 tls.sendall(b"stolen\n")
                 return "answered" if tls.recv(100) == b"1 stolen\n" else "closed"
@@ -192,13 +208,16 @@ class Demo:
     def certificate_is_rotated_under_load(self):
         """Certificates are rotated under load"""
         self.load = self.shop.start_load()
-        wait_for("the load is up", lambda: self.load.read()["tcp_connections"] == Load.STREAMS, 10,
-                 retry=(FileNotFoundError,))  # its report
+        wait_for(
+            "the load is up",
+            lambda: self.load.read()["tcp_connections"] == Load.STREAMS,
+            10,
+            retry=(FileNotFoundError,),
+        )  # its report
         self.watch(Load.BEFORE + 1)
         self.load_events.append(("rotation", time.time()))
         rotated = {}
-        for name, ns in (("bookstore-v1", "bookstore"), ("bookbuyer", "bookbuyer"),
-                         ("ledger", "ledger")):
+        for name, ns in (("bookstore-v1", "bookstore"), ("bookbuyer", "bookbuyer"), ("ledger", "ledger")):
             rotated[name] = self.shop.rotate(f"{name}.{ns}.cluster.local")["serial_number"]
         for name, serial in rotated.items():
             self.shop.wait_for_certificate(name, serial)
@@ -217,10 +236,16 @@ class Demo:
         self.rig.start_controller()
         self.shop.wait_until_synced()
         taken = time.time() - began
-        changed = [f"{m.name} {kind}" for m in machines for kind, count in m.updates().items()
-                   if kind != "SDS" and count != before[m.name][kind] and (m.name, kind) not in told]
-        return not changed, (f"{meanwhile}all proxies are back {taken:.1f} s after its start; new "
-                             f"configuration: {', '.join(changed) or 'none'}")
+        changed = [
+            f"{m.name} {kind}"
+            for m in machines
+            for kind, count in m.updates().items()
+            if kind != "SDS" and count != before[m.name][kind] and (m.name, kind) not in told
+        ]
+        return not changed, (
+            f"{meanwhile}all proxies are back {taken:.1f} s after its start; new "
+            f"configuration: {', '.join(changed) or 'none'}"
+        )
 
     def controller_is_away(self):
         """(machines and types that may be configured anew, what happened meanwhile)"""
@@ -239,9 +264,10 @@ class Demo:
         totals = judged["restart"][1]
         latency = self.load.read()["latency_ms"]
         return not faults, (
-            "; ".join(faults[:5]) or
-            f"{totals['requests']} requests and {totals['lines']} TCP lines around each event, "
-            f"0 failures, p99 {latency['p99']:.1f} ms, slowest {latency['max']:.0f} ms")
+            "; ".join(faults[:5])
+            or f"{totals['requests']} requests and {totals['lines']} TCP lines around each event, "
+            f"0 failures, p99 {latency['p99']:.1f} ms, slowest {latency['max']:.0f} ms"
+        )
 
     def proxies_never_complained(self):
         """No proxy refused or waited for configuration"""
@@ -252,8 +278,11 @@ class Demo:
         """Time for people to look, and for traffic to tell."""
         deadline = time.monotonic() + max(0.0, seconds)
         while (left := deadline - time.monotonic()) > 0:
-            ended = [p.name for p in self.rig.processes if not p.running()
-                     and p is not self.rig.controller and p.popen.returncode != -signal.SIGKILL]
+            ended = [
+                p.name
+                for p in self.rig.processes
+                if not p.running() and p is not self.rig.controller and p.popen.returncode != -signal.SIGKILL
+            ]
             if ended:
                 raise AssertionError(f"ended unexpectedly: {', '.join(ended)}")
             time.sleep(min(0.2, left))
@@ -272,12 +301,14 @@ class EtcdDemo(Demo):
         wait_for("the thief is answered", lambda: self.shop.results("thief", given)["200"], 20)
         taken = time.time()
         self.rig.mesh.remove("thief.yaml")
-        wait_for("the thief is refused", lambda: set(self.shop.results("thief", time.time() - 0.5))
-                 == {NO_LISTENER}, 20)
+        wait_for(
+            "the thief is refused", lambda: set(self.shop.results("thief", time.time() - 0.5)) == {NO_LISTENER}, 20
+        )
         # The proxies whose configuration the permission changes, at the controllers that run.
         told = {("bookthief", kind) for kind in ("CDS", "LDS", "RDS", "EDS")}
         return told | {("bookstore-v1", "LDS"), ("bookstore-v1", "RDS")}, (
-            f"a permission that was applied meanwhile had effect after {taken - given:.1f} s; ")
+            f"a permission that was applied meanwhile had effect after {taken - given:.1f} s; "
+        )
 
 
 def main():
@@ -285,15 +316,13 @@ def main():
     parser.add_argument("--bin", default=ROOT / "build/release/bin", help="where the programs are")
     parser.add_argument("--envoy", default=ROOT / "build/tools/envoy/envoy/_bin/envoy")
     parser.add_argument("--keep", action="store_true", help="leave the mesh running")
-    parser.add_argument("--etcd", action="store_true",
-                        help="the mesh in three etcds, with three controllers")
+    parser.add_argument("--etcd", action="store_true", help="the mesh in three etcds, with three controllers")
     parser.add_argument("--stop", metavar="DIRECTORY", help="end what --keep left running")
     options = parser.parse_args()
     if options.stop:
         return stop_kept(options.stop)
     began = time.monotonic()
-    shop = Bookstore(Programs(options.bin, options.envoy), options.keep,
-                     EtcdRig if options.etcd else Rig)
+    shop = Bookstore(Programs(options.bin, options.envoy), options.keep, EtcdRig if options.etcd else Rig)
     demo = EtcdDemo if options.etcd else Demo
     try:
         with shop.rig:
@@ -306,15 +335,16 @@ def main():
             print_summary(shop, screen, passed, time.monotonic() - began)
     finally:  # also after Ctrl-C: what goes on can be ended
         if options.keep:
-            print(f"The mesh goes on. End it with:\n  {os.path.relpath(__file__)} --stop "
-                  f"{shop.rig.directory}")
+            print(f"The mesh goes on. End it with:\n  {os.path.relpath(__file__)} --stop {shop.rig.directory}")
     return 0 if passed else 1
 
 
 def print_summary(shop, screen, passed, seconds):
     held = sum(1 for step in screen.steps if step[1])
-    print(f"\n{held} of {len(screen.steps)} steps held, {len(shop.machines)} machines, "
-          f"{seconds:.0f} s: {'PASS' if passed else 'FAIL'}")
+    print(
+        f"\n{held} of {len(screen.steps)} steps held, {len(shop.machines)} machines, "
+        f"{seconds:.0f} s: {'PASS' if passed else 'FAIL'}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Services and machines of a Consul, for osm-controller --providers (README.md)."""
+
 import argparse
 import concurrent.futures
 import json
@@ -18,6 +19,7 @@ from openservicemesh.provider.v1 import provider_pb2 as pb
 
 class Consul:
     """Consul's HTTP API: blocking queries, over TLS, with a token."""
+
     def __init__(self, options):
         self.url, self.token_file = options.consul.rstrip("/"), options.token_file
         self.tls = ssl.create_default_context(cafile=options.consul_ca)
@@ -38,6 +40,7 @@ class Consul:
 
 class Provider:
     """Follows Consul, and serves what it read last, with the number of each entry's change."""
+
     def __init__(self, options):
         self.consul, self.namespace, self.tag = Consul(options), options.namespace, options.tag
         self.reading, self.changed = threading.Lock(), threading.Condition()
@@ -72,16 +75,20 @@ class Provider:
             for entry in self.consul.get(path)[0]:
                 instance, node = entry["Service"], entry["Node"]
                 meta = instance["Meta"] or {}
-                place = {"address": instance["Address"] or node["Address"],
-                         "service_account": meta.get("osm-account", "")}
+                place = {
+                    "address": instance["Address"] or node["Address"],
+                    "service_account": meta.get("osm-account", ""),
+                }
                 endpoint = service.endpoints.add(
-                    port=instance["Port"], service_port=meta.get("osm-port", ""),
-                    weight=instance["Weights"]["Passing"], **place,
-                    healthy=all(check["Status"] != "critical" for check in entry["Checks"]))
+                    port=instance["Port"],
+                    service_port=meta.get("osm-port", ""),
+                    weight=instance["Weights"]["Passing"],
+                    **place,
+                    healthy=all(check["Status"] != "critical" for check in entry["Checks"]),
+                )
                 if zone := (node["Meta"] or {}).get("zone"):
                     endpoint.zone = zone
-                fresh["workloads", node["Node"]] = pb.Workload(
-                    namespace=self.namespace, name=node["Node"], **place)
+                fresh["workloads", node["Node"]] = pb.Workload(namespace=self.namespace, name=node["Node"], **place)
             fresh["services", name] = service
         return fresh
 
@@ -120,19 +127,28 @@ class Provider:
 
 def serve(options):
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=16))
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
-        "openservicemesh.provider.v1.EndpointsProvider",
-        {"Watch": grpc.unary_stream_rpc_method_handler(
-            Provider(options).watch, pb.WatchRequest.FromString,
-            pb.WatchResponse.SerializeToString)}),))
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(
+                "openservicemesh.provider.v1.EndpointsProvider",
+                {
+                    "Watch": grpc.unary_stream_rpc_method_handler(
+                        Provider(options).watch, pb.WatchRequest.FromString, pb.WatchResponse.SerializeToString
+                    )
+                },
+            ),
+        )
+    )
     if options.listen.startswith("unix:"):
         os.umask(0o007)  # this user and this group connect: the controller's user is in it
         server.add_insecure_port(options.listen)
     else:
-        key, certificate, clients = (open(name, "rb").read() for name in
-                                     (options.key, options.certificate, options.client_ca))
-        server.add_secure_port(options.listen, grpc.ssl_server_credentials(
-            [(key, certificate)], clients, require_client_auth=True))
+        key, certificate, clients = (
+            open(name, "rb").read() for name in (options.key, options.certificate, options.client_ca)
+        )
+        server.add_secure_port(
+            options.listen, grpc.ssl_server_credentials([(key, certificate)], clients, require_client_auth=True)
+        )
     server.start()
     server.wait_for_termination()
 

@@ -6,6 +6,7 @@ usage: python_host.py LIBRARY ADS_ADDRESS DIRECTORY
 LIBRARY is libosm_c.so. Each machine's files are in DIRECTORY/<machine>. SIGHUP takes the client's
 permission away, SIGTERM and SIGINT end the mesh.
 """
+
 import ctypes
 import json
 import os
@@ -19,8 +20,15 @@ TEXT, HANDLE, ERROR = ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_
 
 
 class MachineArgument(ctypes.Structure):  # osm_machine
-    _fields_ = [("size", ctypes.c_size_t), ("ns", TEXT), ("name", TEXT), ("controller", TEXT),
-                ("directory", TEXT), ("request_pem", TEXT), ("proxy_uid", ctypes.c_uint32)]
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("ns", TEXT),
+        ("name", TEXT),
+        ("controller", TEXT),
+        ("directory", TEXT),
+        ("request_pem", TEXT),
+        ("proxy_uid", ctypes.c_uint32),
+    ]
 
 
 class File(ctypes.Structure):  # osm_file
@@ -33,20 +41,24 @@ class Library:
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
         for name, result, *arguments in (
-                ("osm_error_code", TEXT, HANDLE), ("osm_error_message", TEXT, HANDLE),
-                ("osm_error_free", None, HANDLE), ("osm_text_free", None, HANDLE),
-                ("osm_options_new", HANDLE), ("osm_options_free", None, HANDLE),
-                ("osm_options_set_ads_address", None, HANDLE, TEXT),
-                ("osm_options_set_log", None, HANDLE, ctypes.c_int, TEXT),
-                ("osm_mesh_start", HANDLE, HANDLE, ERROR),
-                ("osm_mesh_apply", ctypes.c_int, HANDLE, TEXT, ERROR),
-                ("osm_mesh_delete", ctypes.c_int, HANDLE, TEXT, ERROR),
-                ("osm_mesh_wait_applied", ctypes.c_int, HANDLE, TEXT, ctypes.c_int, ERROR),
-                ("osm_mesh_get", HANDLE, HANDLE, TEXT, ERROR),
-                ("osm_mesh_bootstrap", HANDLE, HANDLE, ctypes.POINTER(MachineArgument), ERROR),
-                ("osm_bootstrap_file", ctypes.POINTER(File), HANDLE, ctypes.c_size_t),
-                ("osm_bootstrap_free", None, HANDLE),
-                ("osm_mesh_stop", ctypes.c_int, HANDLE, ctypes.c_int, ERROR)):
+            ("osm_error_code", TEXT, HANDLE),
+            ("osm_error_message", TEXT, HANDLE),
+            ("osm_error_free", None, HANDLE),
+            ("osm_text_free", None, HANDLE),
+            ("osm_options_new", HANDLE),
+            ("osm_options_free", None, HANDLE),
+            ("osm_options_set_ads_address", None, HANDLE, TEXT),
+            ("osm_options_set_log", None, HANDLE, ctypes.c_int, TEXT),
+            ("osm_mesh_start", HANDLE, HANDLE, ERROR),
+            ("osm_mesh_apply", ctypes.c_int, HANDLE, TEXT, ERROR),
+            ("osm_mesh_delete", ctypes.c_int, HANDLE, TEXT, ERROR),
+            ("osm_mesh_wait_applied", ctypes.c_int, HANDLE, TEXT, ctypes.c_int, ERROR),
+            ("osm_mesh_get", HANDLE, HANDLE, TEXT, ERROR),
+            ("osm_mesh_bootstrap", HANDLE, HANDLE, ctypes.POINTER(MachineArgument), ERROR),
+            ("osm_bootstrap_file", ctypes.POINTER(File), HANDLE, ctypes.c_size_t),
+            ("osm_bootstrap_free", None, HANDLE),
+            ("osm_mesh_stop", ctypes.c_int, HANDLE, ctypes.c_int, ERROR),
+        ):
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, arguments
 
@@ -63,8 +75,7 @@ class Library:
 
 def write_files(osm, mesh, name, directory):
     directory.mkdir()
-    machine = MachineArgument(ctypes.sizeof(MachineArgument), b"shop", name.encode(), None,
-                              str(directory).encode())
+    machine = MachineArgument(ctypes.sizeof(MachineArgument), b"shop", name.encode(), None, str(directory).encode())
     bootstrap = osm.call("osm_mesh_bootstrap", mesh, ctypes.byref(machine))
     number = 0
     while file := osm.c.osm_bootstrap_file(bootstrap, number):  # a null pointer is false

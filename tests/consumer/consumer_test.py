@@ -7,6 +7,7 @@ usage: consumer_test.py CASE --build DIR
 moves what was installed, so that nothing can lean on where it was. Every other case consumes that, in
 an environment of PATH and HOME alone. tests/README.md lists the cases.
 """
+
 import argparse
 import concurrent.futures
 import json
@@ -23,10 +24,36 @@ SOURCE = HERE.parent.parent
 GCC, CLANG = "g++", "clang++-16"
 C_COMPILERS = ("gcc", "clang-16")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
-LIBRARIES = ["osm", "osm_net", "osm_vm", "osm_dns", "osm_azure", "osm_kubernetes", "osm_cert_manager", "osm_etcd",
-             "osm_vault", "osm_remote", "osm_admin", "osm_c", "osm_testing"]
-MODULES = ["osm", "osm-net", "osm-vm", "osm-dns", "osm-azure", "osm-kubernetes", "osm-cert-manager", "osm-etcd",
-           "osm-vault", "osm-remote", "osm-admin", "osm-c", "osm-testing"]
+LIBRARIES = [
+    "osm",
+    "osm_net",
+    "osm_vm",
+    "osm_dns",
+    "osm_azure",
+    "osm_kubernetes",
+    "osm_cert_manager",
+    "osm_etcd",
+    "osm_vault",
+    "osm_remote",
+    "osm_admin",
+    "osm_c",
+    "osm_testing",
+]
+MODULES = [
+    "osm",
+    "osm-net",
+    "osm-vm",
+    "osm-dns",
+    "osm-azure",
+    "osm-kubernetes",
+    "osm-cert-manager",
+    "osm-etcd",
+    "osm-vault",
+    "osm-remote",
+    "osm-admin",
+    "osm-c",
+    "osm-testing",
+]
 C_HEADER = "osm/c/osm_c.h"
 
 
@@ -54,14 +81,15 @@ class Place:
                 self.cache[match[1]] = match[2]
         self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.root / "home")}
         # With another OSM_CACHE_DIR, the Envoy API would be built anew: its commands name the cache.
-        self.environment |= {k: v for k, v in os.environ.items()
-                             if re.match("LANG|LC_|OSM_CACHE_DIR$", k)}
+        self.environment |= {k: v for k, v in os.environ.items() if re.match("LANG|LC_|OSM_CACHE_DIR$", k)}
         if shutil.which("ccache"):
             directory = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True)
             self.environment |= {
-                "CCACHE_DIR": directory.stdout.strip(), "CCACHE_BASEDIR": str(SOURCE),
-                "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS":
-                "pch_defines,time_macros,include_file_mtime,include_file_ctime"}
+                "CCACHE_DIR": directory.stdout.strip(),
+                "CCACHE_BASEDIR": str(SOURCE),
+                "CCACHE_NOHASHDIR": "1",
+                "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime",
+            }
         self.launcher = ["ccache"] if shutil.which("ccache") else []
 
     def fresh(self, name):
@@ -73,12 +101,21 @@ class Place:
     def run(self, *command, cwd=None, fails=False, **environment):
         """The output of a command that must succeed (or must fail)."""
         command = [str(part) for part in command]
-        ran = subprocess.run(command, cwd=cwd or self.root, text=True, errors="replace",
-                             env=self.environment | environment, stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        ran = subprocess.run(
+            command,
+            cwd=cwd or self.root,
+            text=True,
+            errors="replace",
+            env=self.environment | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         if (ran.returncode != 0) != fails:
-            raise Failed(f"{' '.join(command)}\n{ran.stdout[-6000:]}\n"
-                         f"exit status {ran.returncode}, expected {'a failure' if fails else '0'}")
+            raise Failed(
+                f"{' '.join(command)}\n{ran.stdout[-6000:]}\n"
+                f"exit status {ran.returncode}, expected {'a failure' if fails else '0'}"
+            )
         return ran.stdout
 
     def same_settings(self):
@@ -93,12 +130,22 @@ def say(text):
 
 # install
 
+
 def install(place):
     place.root.mkdir(exist_ok=True)
     (place.root / "home").mkdir(exist_ok=True)
-    place.run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", place.shared_build, "-DOSM_SHARED=ON",
-              *[f"-DOSM_BUILD_{part}=OFF" for part in ("DAEMONS", "EXAMPLES", "TESTS")],
-              *place.same_settings())
+    place.run(
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        SOURCE,
+        "-B",
+        place.shared_build,
+        "-DOSM_SHARED=ON",
+        *[f"-DOSM_BUILD_{part}=OFF" for part in ("DAEMONS", "EXAMPLES", "TESTS")],
+        *place.same_settings(),
+    )
     place.run("cmake", "--build", place.shared_build, "-j2")
     for name, builds in (("static", [place.build]), ("both", [place.build, place.shared_build])):
         elsewhere = place.fresh("as-installed")
@@ -110,8 +157,12 @@ def install(place):
         say(f"installed: {name}")
     staged = place.fresh("destdir")
     place.run("cmake", "--install", place.build, "--prefix", "/opt/osm", DESTDIR=str(staged))
-    for file in ("lib/libosm.a", "lib/pkgconfig/osm.pc", "lib/cmake/osm/osm-config.cmake",
-                 "include/osm/control_plane.hpp"):
+    for file in (
+        "lib/libosm.a",
+        "lib/pkgconfig/osm.pc",
+        "lib/cmake/osm/osm-config.cmake",
+        "include/osm/control_plane.hpp",
+    ):
         require((staged / "opt/osm" / file).exists(), f"DESTDIR: no {file} in {staged}/opt/osm")
     say("installed: under a DESTDIR")
 
@@ -127,17 +178,20 @@ def knows_no_paths(prefix):
             content = looked_at.read_bytes()
             for path in (SOURCE, prefix):
                 at = content.find(bytes(path) + b"/")
-                require(at < 0, f"{file.relative_to(prefix)} names a path of the build: "
-                                f"{content[max(at, 0):at + 200]!r}")
+                require(
+                    at < 0, f"{file.relative_to(prefix)} names a path of the build: {content[max(at, 0) : at + 200]!r}"
+                )
 
 
 # exports
 
+
 def exports(place):
     lib = place.both / "lib"
     shown = r"((typeinfo( name)?|vtable|VTT) for |(non-)?virtual thunk to )?osm::v1::"
-    c_functions = set(re.findall(r"^OSM_C_API [^(]*?(osm_\w+)\(",
-                                 (place.both / "include" / C_HEADER).read_text(), re.M))
+    c_functions = set(
+        re.findall(r"^OSM_C_API [^(]*?(osm_\w+)\(", (place.both / "include" / C_HEADER).read_text(), re.M)
+    )
     visible = set()
     for name in LIBRARIES:
         library = lib / f"lib{name}.so"
@@ -166,32 +220,49 @@ def exports(place):
         require(not of_no_version, f"{archive.name}: not in osm::v1: {of_no_version[:5]}")
         # The second is of our own protos.
         ours = r"\b(osm::v1::|openservicemesh::(certificate|provider)::v1::|boost(::|_asio_))"
-        strong = [s for s in symbols
-                  if re.match(r"[0-9a-f]+ [TDBR] ", s) and not re.search(ours, s)
-                  and not (name == "osm_c" and s.split(" ", 2)[2] in c_functions)]
+        strong = [
+            s
+            for s in symbols
+            if re.match(r"[0-9a-f]+ [TDBR] ", s)
+            and not re.search(ours, s)
+            and not (name == "osm_c" and s.split(" ", 2)[2] in c_functions)
+        ]
         require(not strong, f"{archive.name} defines names of nobody's namespace: {strong[:5]}")
     say("exports: every name of the static libraries is in osm::v1 (or Boost's)")
 
 
 def everything_public_is_there(place, visible):
     """Each function that a public header declares, and does not define, is exported."""
-    headers = sorted(p.relative_to(place.both / "include")
-                     for p in (place.both / "include/osm").rglob("*.hpp"))
+    headers = sorted(p.relative_to(place.both / "include") for p in (place.both / "include/osm").rglob("*.hpp"))
     unit = place.root / "all_headers.cpp"
     unit.write_text("".join(f"#include <{header}>\n" for header in headers))
-    dump = "\n" + place.run(CLANG, "-std=c++20", "-fsyntax-only", "-Xclang", "-ast-dump=json", "-Xclang",
-                     "-ast-dump-filter=osm::v1", *include_flags(place.both), unit)
+    dump = "\n" + place.run(
+        CLANG,
+        "-std=c++20",
+        "-fsyntax-only",
+        "-Xclang",
+        "-ast-dump=json",
+        "-Xclang",
+        "-ast-dump-filter=osm::v1",
+        *include_flags(place.both),
+        unit,
+    )
     declared, defined = {}, set()
 
     def visit(node):
         kind, mangled = node.get("kind", ""), node.get("mangledName")
-        if kind in ("ClassTemplateDecl", "FunctionTemplateDecl",
-                    "ClassTemplatePartialSpecializationDecl"):
+        if kind in ("ClassTemplateDecl", "FunctionTemplateDecl", "ClassTemplatePartialSpecializationDecl"):
             return
         if kind in ("FunctionDecl", "CXXMethodDecl", "CXXConstructorDecl", "CXXDestructorDecl"):
             body = any(c.get("kind") in ("CompoundStmt", "CXXTryStmt") for c in node.get("inner", []))
-            if body or node.get("pure") or node.get("explicitlyDefaulted") or node.get(
-                    "explicitlyDeleted") or node.get("isImplicit") or node.get("inline"):
+            if (
+                body
+                or node.get("pure")
+                or node.get("explicitlyDefaulted")
+                or node.get("explicitlyDeleted")
+                or node.get("isImplicit")
+                or node.get("inline")
+            ):
                 defined.add(mangled)
             elif mangled:
                 declared[mangled] = node.get("name")
@@ -215,8 +286,10 @@ def everything_public_is_there(place, visible):
     declared = {m: n for m, n in declared.items() if m not in defined}
     missing = sorted(name for mangled, name in declared.items() if mangled not in visible)
     require(len(declared) > 100, f"only {len(declared)} functions found in the public headers")
-    require(not missing, f"declared in a public header, exported by no library: {missing}. "
-                         f"Mark them, or their class, with OSM_API.")
+    require(
+        not missing,
+        f"declared in a public header, exported by no library: {missing}. Mark them, or their class, with OSM_API.",
+    )
     say(f"exports: all {len(declared)} functions that the public headers declare are there")
 
 
@@ -226,9 +299,9 @@ def include_flags(prefix):
 
 # headers
 
+
 def headers(place):
-    names = sorted(p.relative_to(place.static / "include")
-                   for p in (place.static / "include/osm").rglob("*.hpp"))
+    names = sorted(p.relative_to(place.static / "include") for p in (place.static / "include/osm").rglob("*.hpp"))
     require(len(names) > 40, f"only {len(names)} public headers are installed")
     work = place.fresh("headers")
 
@@ -238,17 +311,24 @@ def headers(place):
         place.run(compiler, *WARNINGS, *flags, *include_flags(place.static), "-fsyntax-only", unit)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(compile_headers, GCC, ["-std=c++20"], str(header).replace("/", "_"), [header])
-                for header in names]
+        jobs = [
+            pool.submit(compile_headers, GCC, ["-std=c++20"], str(header).replace("/", "_"), [header])
+            for header in names
+        ]
         for job in jobs:
             job.result()
     say(f"headers: {len(names)} alone, {GCC}, -std=c++20")
-    for compiler, *flags in ((GCC, "-std=c++2b"), (CLANG, "-std=c++20"),
-                             (CLANG, "-std=c++2b", "-fno-exceptions", "-fno-rtti")):
+    for compiler, *flags in (
+        (GCC, "-std=c++2b"),
+        (CLANG, "-std=c++20"),
+        (CLANG, "-std=c++2b", "-fno-exceptions", "-fno-rtti"),
+    ):
         compile_headers(compiler, flags, "all" + flags[0], reversed(names))
         say(f"headers: together, in reverse, {compiler} {' '.join(flags)}")
-    for compiler, suffix, *flags in (*((c, ".c", "-std=c99", "-Wstrict-prototypes") for c in C_COMPILERS),
-                                     *((c, ".cpp", "-std=c++98") for c in (GCC, CLANG))):
+    for compiler, suffix, *flags in (
+        *((c, ".c", "-std=c99", "-Wstrict-prototypes") for c in C_COMPILERS),
+        *((c, ".cpp", "-std=c++98") for c in (GCC, CLANG)),
+    ):
         unit = (work / f"c_header.{compiler}").with_suffix(suffix)
         unit.write_text(f"#include <{C_HEADER}>\n")
         place.run(compiler, *WARNINGS, *flags, *include_flags(place.static), "-fsyntax-only", unit)
@@ -256,6 +336,7 @@ def headers(place):
 
 
 # find_package
+
 
 def run_program(place, program, **environment):
     with tempfile.TemporaryDirectory() as directory:
@@ -270,16 +351,26 @@ def links_libosm(place, program, **environment):
 
 def configure(place, project, work, compiler, prefix, *settings, fails=False):
     launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={place.launcher[0]}"] if place.launcher else []
-    return place.run("cmake", "-G", "Ninja", "-S", project, "-B", work,
-                     f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_PREFIX_PATH={prefix}", *launcher,
-                     *settings, fails=fails)
+    return place.run(
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        project,
+        "-B",
+        work,
+        f"-DCMAKE_CXX_COMPILER={compiler}",
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        *launcher,
+        *settings,
+        fails=fails,
+    )
 
 
 def find_package(place):
     for compiler, prefix, shared in ((GCC, place.static, "OFF"), (CLANG, place.both, "ON")):
         work = place.fresh(f"find_package-{compiler}")
-        configure(place, HERE / "find_package", work, compiler, prefix,
-                  f"-DBUILD_SHARED_LIBS={shared}")
+        configure(place, HERE / "find_package", work, compiler, prefix, f"-DBUILD_SHARED_LIBS={shared}")
         place.run("cmake", "--build", work, "-j2")
         for name in ("front_door", "mesh", "machines"):
             run_program(place, work / name)
@@ -289,15 +380,18 @@ def find_package(place):
 
 # Boost
 
+
 def boost(place):
     """A program needs no Boost, unless it shares an io_context: then it needs libosm's version."""
     work = place.fresh("boost")
     unit = work / "loop.cpp"
-    unit.write_text("#include <osm/runtime/asio_executor.hpp>\n"
-                    "osm::net::AsioExecutor made(boost::asio::io_context& c) {\n"
-                    "  return osm::net::AsioExecutor(c);\n}\n"
-                    "int main(int count, char**) { return count > 9 && (&made)(*(boost::asio::io_context*)nullptr)"
-                    ".running_in_this_thread(); }\n")
+    unit.write_text(
+        "#include <osm/runtime/asio_executor.hpp>\n"
+        "osm::net::AsioExecutor made(boost::asio::io_context& c) {\n"
+        "  return osm::net::AsioExecutor(c);\n}\n"
+        "int main(int count, char**) { return count > 9 && (&made)(*(boost::asio::io_context*)nullptr)"
+        ".running_in_this_thread(); }\n"
+    )
     other = work / "other"
     (other / "boost").mkdir(parents=True)
     (other / "boost/version.hpp").write_text("#define BOOST_VERSION 107400\n")
@@ -309,8 +403,12 @@ def boost(place):
         said = place.run(GCC, "-std=c++20", "-I", other, unit, "-o", work / "loop", *flags, fails=True)
         require("BuiltWithBoost<107400>::check()" in said, f"another Boost is refused otherwise:\n{said}")
     say("boost: an io_context of the same version links, of another one does not")
-    unit.write_text("".join(f"#include <{p.relative_to(place.both / 'include')}>\n" for p in
-                            sorted((place.both / "include/osm").rglob("*.hpp"))))
+    unit.write_text(
+        "".join(
+            f"#include <{p.relative_to(place.both / 'include')}>\n"
+            for p in sorted((place.both / "include/osm").rglob("*.hpp"))
+        )
+    )
     depends = place.run(GCC, "-std=c++20", "-M", *include_flags(place.both), unit)
     seen = set(re.findall(r"/include/boost/(\S+)", depends))
     require(seen == {"version.hpp"}, f"public headers include Boost: {sorted(seen)[:5]}")
@@ -320,20 +418,31 @@ def boost(place):
     (project / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\nproject(without LANGUAGES CXX)\n"
         "set(Boost_VERSION_STRING ${OTHER_BOOST})\n"
-        "find_package(osm 0.1 CONFIG REQUIRED COMPONENTS net vm admin)\n")
+        "find_package(osm 0.1 CONFIG REQUIRED COMPONENTS net vm admin)\n"
+    )
     absent = "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON"
     for prefix, flavour in ((place.static, "OFF"), (place.both, "ON")):
-        configure(place, project, place.fresh("boost-configured"), GCC, prefix, absent,
-                  f"-DBUILD_SHARED_LIBS={flavour}")
-    configure(place, project, place.fresh("boost-configured"), GCC, place.both, "-DOTHER_BOOST=1.74.0",
-              "-DBUILD_SHARED_LIBS=ON")
-    said = configure(place, project, place.fresh("boost-configured"), GCC, place.static,
-                     "-DOTHER_BOOST=1.74.0", fails=True)
+        configure(
+            place, project, place.fresh("boost-configured"), GCC, prefix, absent, f"-DBUILD_SHARED_LIBS={flavour}"
+        )
+    configure(
+        place,
+        project,
+        place.fresh("boost-configured"),
+        GCC,
+        place.both,
+        "-DOTHER_BOOST=1.74.0",
+        "-DBUILD_SHARED_LIBS=ON",
+    )
+    said = configure(
+        place, project, place.fresh("boost-configured"), GCC, place.static, "-DOTHER_BOOST=1.74.0", fails=True
+    )
     require("This static libosm holds Boost" in said, f"a static libosm beside another Boost:\n{said}")
     say("boost: find_package() needs none; a static libosm refuses another version beside it")
 
 
 # The examples, built as their READMEs say
+
 
 def examples(place):
     for name in ("c_host", "custom_endpoints_provider", "custom_mesh_spec", "embed", "minimal"):
@@ -346,13 +455,15 @@ def examples(place):
     configure(place, SOURCE / "examples/python_host", work, GCC, place.static)
     place.run("cmake", "--build", work, "-j2")
     for library in (work / "libosm_c.so", place.both / "lib/libosm_c.so"):
-        said = place.run(sys.executable, SOURCE / "examples/python_host/python_host.py", library, "nowhere",
-                         work, fails=True)
+        said = place.run(
+            sys.executable, SOURCE / "examples/python_host/python_host.py", library, "nowhere", work, fails=True
+        )
         require("invalid-argument: osm_options_set_ads_address()" in said, f"{library}: {said}")
         say(f"examples: python_host with {library.relative_to(place.root)}")
 
 
 # pkg-config
+
 
 def pkg_config(place, prefix, *arguments):
     said = place.run("pkg-config", *arguments, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
@@ -364,8 +475,9 @@ def build_by_hand(place, prefix, compiler, program, modules, *static):
     libraries = pkg_config(place, prefix, *static, "--libs", *modules)
     work = place.fresh(f"pkg-config-{program}-{compiler}")
     unit = work / f"{program}.o"
-    place.run(*place.launcher, compiler, "-std=c++20", *WARNINGS, *flags, "-c",
-              HERE / f"programs/{program}.cpp", "-o", unit)
+    place.run(
+        *place.launcher, compiler, "-std=c++20", *WARNINGS, *flags, "-c", HERE / f"programs/{program}.cpp", "-o", unit
+    )
     place.run(compiler, unit, "-o", work / program, *libraries)
     return work / program
 
@@ -383,8 +495,15 @@ def pkg_config_case(place):
     say(f"pkg-config: {GCC} shared machines")
     for compiler, prefix, static in zip(C_COMPILERS, (place.static, place.both), (["--static"], [])):
         program = place.fresh(f"pkg-config-c-{compiler}") / "c_host"
-        place.run(compiler, "-std=c99", *WARNINGS, SOURCE / "examples/c_host/main.c", "-o", program,
-                  *pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-c"))
+        place.run(
+            compiler,
+            "-std=c99",
+            *WARNINGS,
+            SOURCE / "examples/c_host/main.c",
+            "-o",
+            program,
+            *pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-c"),
+        )
         said = place.run(program, "nowhere", "mesh", "state", fails=True, LD_LIBRARY_PATH=str(prefix / "lib"))
         require("invalid-argument: osm_options_set_ads_address()" in said, f"{program}: {said}")
         say(f"pkg-config: {compiler} -std=c99 {'static' if static else 'shared'} c_host")
@@ -400,14 +519,23 @@ def nobodys(place):
         home.chmod(0o777)
         shutil.copytree(place.static, home / "prefix", symlinks=True)
         shutil.copy(HERE / "programs/front_door.cpp", home)
-        place.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec",
-                  "export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; "
-                  "g++ -std=c++20 front_door.cpp -o front_door "
-                  "$(pkg-config --static --cflags --libs osm); ./front_door", cwd=home)
+        place.run(
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "sh",
+            "-ec",
+            "export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; "
+            "g++ -std=c++20 front_door.cpp -o front_door "
+            "$(pkg-config --static --cflags --libs osm); ./front_door",
+            cwd=home,
+        )
     say("pkg-config: as a user who owns nothing of it")
 
 
 # The same protos twice
+
 
 def protos(place):
     work = place.fresh("protos")
@@ -420,8 +548,18 @@ def protos(place):
         units[compiler] = []
         for program, define in (("protos", []), ("mesh", ["-Dmain=run_mesh"])):
             unit = work / f"{program}.{compiler}.o"
-            place.run(*place.launcher, compiler, "-std=c++20", *WARNINGS, *flags, *define, "-c",
-                      HERE / f"programs/{program}.cpp", "-o", unit)
+            place.run(
+                *place.launcher,
+                compiler,
+                "-std=c++20",
+                *WARNINGS,
+                *flags,
+                *define,
+                "-c",
+                HERE / f"programs/{program}.cpp",
+                "-o",
+                unit,
+            )
             units[compiler].append(unit)
 
     def link(name, prefix, compiler, *options, host=own):
@@ -435,8 +573,7 @@ def protos(place):
     runtime = {"LD_LIBRARY_PATH": f"{place.both / 'lib'}:{work}"}
     run_program(place, link("static", place.static, GCC))
     say("protos: the host's own, and a static libosm (g++, ld)")
-    for compiler, *options in ((GCC, "-fuse-ld=bfd"), (GCC, "-fuse-ld=mold", "-rdynamic"),
-                               (CLANG, "-fuse-ld=lld-16")):
+    for compiler, *options in ((GCC, "-fuse-ld=bfd"), (GCC, "-fuse-ld=mold", "-rdynamic"), (CLANG, "-fuse-ld=lld-16")):
         linker = " ".join(options)
         program = link(f"shared{linker.replace(' ', '')}", place.both, compiler, *options)
         require(links_libosm(place, program, **runtime), "protos: wrong flavour")
@@ -445,8 +582,7 @@ def protos(place):
         run_program(place, program, **runtime)
         say(f"protos: the host's own, and a shared libosm ({compiler}, {linker})")
     shared_own = work / "libhost_protos.so"
-    place.run(GCC, "-shared", "-o", shared_own, "-Wl,--whole-archive", own, "-Wl,--no-whole-archive",
-              "-lprotobuf")
+    place.run(GCC, "-shared", "-o", shared_own, "-Wl,--whole-archive", own, "-Wl,--no-whole-archive", "-lprotobuf")
     for flavour, prefix in (("static", place.static), ("shared", place.both)):
         program = link(f"shared-own-{flavour}", prefix, GCC, host=shared_own)
         run_program(place, program, **runtime)
@@ -461,17 +597,28 @@ def protos(place):
 
 # add_subdirectory
 
+
 def subproject(place):
     xds = pathlib.Path(place.cache["OSM_XDS_BUILD_DIR"])
     place.root.mkdir(exist_ok=True)  # `install` may not have begun
     own = place.root / "libhost_protos.a"
     shutil.copy(xds / "libosm_envoy_api.a", own)
     # Not made anew each time: the host has all of libosm to compile.
-    place.run("cmake", "-G", "Ninja", "-S", HERE / "subproject", "-B", place.sub_build,
-              f"-DOSM_SOURCE_DIR={SOURCE}", f"-DHOST_PROTOS={own}",
-              f"-DHOST_PROTOS_INCLUDE={xds / 'gen'}",
-              # As in our own build: what the compiler cache has is found again.
-              "-DOSM_WARNINGS_ARE_ERRORS=ON", *place.same_settings())
+    place.run(
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        HERE / "subproject",
+        "-B",
+        place.sub_build,
+        f"-DOSM_SOURCE_DIR={SOURCE}",
+        f"-DHOST_PROTOS={own}",
+        f"-DHOST_PROTOS_INCLUDE={xds / 'gen'}",
+        # As in our own build: what the compiler cache has is found again.
+        "-DOSM_WARNINGS_ARE_ERRORS=ON",
+        *place.same_settings(),
+    )
     place.run("cmake", "--build", place.sub_build, "-j2", "--target", "mesh", "machines", "protos")
     for name in ("mesh", "machines", "protos"):
         run_program(place, place.sub_build / name)
@@ -482,37 +629,57 @@ def subproject(place):
 
 # Uses that must be refused
 
+
 def refusals(place):
     project = place.fresh("refused-project")
     (project / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\nproject(refused LANGUAGES ${LANGUAGE})\n"
-        "find_package(osm ${VERSION} CONFIG REQUIRED COMPONENTS ${COMPONENT})\n")
+        "find_package(osm ${VERSION} CONFIG REQUIRED COMPONENTS ${COMPONENT})\n"
+    )
     cases = {
         "C++20, and CMAKE_CXX_STANDARD is 17": ["-DCMAKE_CXX_STANDARD=17"],
         "_GLIBCXX_USE_CXX11_ABI=1": ["-DCMAKE_CXX_FLAGS=-D_GLIBCXX_USE_CXX11_ABI=0"],
-        "no component \"mainframe\"": ["-DCOMPONENT=mainframe"],
+        'no component "mainframe"': ["-DCOMPONENT=mainframe"],
         "Only the other flavour": ["-DCOMPONENT=shared"],
         "enable the language": ["-DLANGUAGE=C"],
-        "requested version \"0.2\"": ["-DVERSION=0.2"],
+        'requested version "0.2"': ["-DVERSION=0.2"],
     }
     for text, settings in cases.items():
         given = {"LANGUAGE": "CXX", "VERSION": "0.1", "COMPONENT": "vm"}
-        said = configure(place, project, place.fresh("refused"), GCC, place.static,
-                         *[f"-D{k}={v}" for k, v in given.items()], *settings, fails=True)
+        said = configure(
+            place,
+            project,
+            place.fresh("refused"),
+            GCC,
+            place.static,
+            *[f"-D{k}={v}" for k, v in given.items()],
+            *settings,
+            fails=True,
+        )
         require(text in " ".join(said.split()), f"{settings}: no word of {text!r} in:\n{said}")
         say(f"refused: {' '.join(settings)}: {text}")
     unit = project / "older.cpp"  # pkg-config cannot look at the language: the headers do
     unit.write_text("#include <osm/control_plane.hpp>\n")
     for compiler in (GCC, CLANG):
-        said = place.run(compiler, "-std=c++17", "-Wfatal-errors", "-fsyntax-only",
-                         *include_flags(place.static), unit, fails=True)
+        said = place.run(
+            compiler, "-std=c++17", "-Wfatal-errors", "-fsyntax-only", *include_flags(place.static), unit, fails=True
+        )
         require("libosm needs C++20" in said, f"{compiler} as C++17 said:\n{said}")
         say(f"refused: {compiler} -std=c++17")
 
 
-CASES = {"install": install, "exports": exports, "headers": headers, "find_package": find_package,
-         "boost": boost, "examples": examples, "pkg_config": pkg_config_case, "protos": protos, "subproject": subproject,
-         "refusals": refusals}
+CASES = {
+    "install": install,
+    "exports": exports,
+    "headers": headers,
+    "find_package": find_package,
+    "boost": boost,
+    "examples": examples,
+    "pkg_config": pkg_config_case,
+    "protos": protos,
+    "subproject": subproject,
+    "refusals": refusals,
+}
 
 
 def main():

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """The contract of etcd, kept by a real one."""
+
 import shutil
 import sys
 
 from contract import real
+
 from lib.net.processes import wait_for
 
 ADDRESS = "127.0.0.1"
@@ -18,10 +20,24 @@ class EtcdContract(real.ContractCase):
         url = f"http://{ADDRESS}:{PORT}"
         data = self.rig.directory / "etcd"
         data.mkdir(mode=0o700)
-        etcd = self.rig.start("etcd", namespace.command(
-            "etcd", "--data-dir", data, "--listen-client-urls", url, "--advertise-client-urls",
-            url, "--listen-peer-urls", "http://127.0.0.1:2380", "--logger", "zap",
-            "--log-level", "warn"))
+        etcd = self.rig.start(
+            "etcd",
+            namespace.command(
+                "etcd",
+                "--data-dir",
+                data,
+                "--listen-client-urls",
+                url,
+                "--advertise-client-urls",
+                url,
+                "--listen-peer-urls",
+                "http://127.0.0.1:2380",
+                "--logger",
+                "zap",
+                "--log-level",
+                "warn",
+            ),
+        )
 
         def healthy():
             if not etcd.running():

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """The contracts of the API server and of cert-manager, kept by real ones: etcd, kube-apiserver and
 cert-manager's controller, without other controllers and without nodes."""
+
 from contract import real
-from lib.kube import kubeobjects as k8s, mesh
+
+from lib.kube import kubeobjects as k8s
+from lib.kube import mesh
 from lib.kube.cert_manager import CertManager
 from lib.kube.cluster import Cluster
 from lib.kube.pki import Pki

@@ -1,4 +1,5 @@
 """Runs a contract's program against a real server, in the network namespace of a rig."""
+
 import argparse
 import pathlib
 import subprocess
@@ -42,9 +43,12 @@ class ContractCase(unittest.TestCase):
         """Every test case of a contract, or those that doctest's `arguments` choose."""
         ran = subprocess.run(
             self.rig.switch.namespace.command(
-                "env", *(f"{name}={value}" for name, value in settings.items()),
-                _bin / f"{server}_contract", *arguments),
-            capture_output=True, text=True, timeout=120)
+                "env", *(f"{name}={value}" for name, value in settings.items()), _bin / f"{server}_contract", *arguments
+            ),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         print(ran.stdout, ran.stderr, sep="", file=sys.stderr)
         type(self).any_failed |= ran.returncode != 0
         type(self).rig.failed = type(self).any_failed

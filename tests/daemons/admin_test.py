@@ -3,9 +3,9 @@
 
 usage: admin_test.py --bin DIRECTORY
 """
+
 import json
 import os
-import pathlib
 import re
 import stat
 import subprocess
@@ -13,71 +13,10 @@ import xml.etree.ElementTree
 
 import yaml
 
+from lib import run as run_of_tests
 from lib.mesh import objects
 from lib.mesh.daemon import DaemonTest, ShopTest, run
-from lib import run as run_of_tests
 from lib.net.processes import wait_for
-
-GOLDEN = pathlib.Path(__file__).parent / "golden"
-
-
-class Help(DaemonTest):
-    COMMANDS = [[], ["install"], ["upgrade"], ["uninstall"], ["mesh"], ["mesh", "list"],
-                ["namespace"], ["namespace", "add"], ["namespace", "remove"], ["namespace", "ignore"], ["namespace", "list"],
-                ["metrics"], ["metrics", "enable"], ["metrics", "disable"], ["completion"], ["support", "error-info"], ["vm"], ["vm", "bootstrap"], ["vm", "token"], ["vm", "join"], ["vm", "renew"], ["vm", "drain"], ["vm", "leave"], ["proxy"], ["proxy", "list"], ["proxy", "get"],
-                ["proxy", "get", "config_dump"], ["proxy", "get", "clusters"], ["proxy", "get", "endpoints"], ["proxy", "get", "listeners"],
-                ["proxy", "get", "routes"], ["policy"], ["policy", "check"], ["policy", "check-pods"], ["policy", "check-conflicts"],
-                ["policy", "explain"], ["graph"], ["check"], ["verify"], ["verify", "connectivity"], ["verify", "ingress"],
-                ["support"], ["support", "bug-report"], ["problems"], ["providers"],
-                ["status"], ["apply"], ["get"], ["delete"], ["edit"], ["certificate"], ["certificate", "list"],
-                ["certificate", "status"], ["certificate", "distrust"], ["certificate", "rotate"],
-                ["deny"], ["deny", "account"], ["deny", "proxy"], ["deny", "list"],
-                ["deny", "remove"], ["migrate"], ["migrate", "check"], ["version"]]
-
-    DAEMONS = ["osm-controller", "osm-injector", "osm-cni"]
-
-    def check(self, name, text):
-        text = text.replace(str(self.bin) + "/", "")
-        path = GOLDEN / f"{name}.txt"
-        if os.environ.get("OSM_UPDATE_GOLDEN"):
-            path.write_text(text)
-        self.assertEqual(text, path.read_text(), f"{path}; tools/golden writes it")
-
-    def test_the_help_of_every_command_is_as_recorded(self):
-        for command in self.COMMANDS:
-            with self.subTest(command):
-                code, out, err = self.osm(*command, "--help")
-                self.assertEqual((code, err), (0, ""))
-                self.check("-".join(["osm", *command]), out)
-
-    def test_every_command_shows_an_example_and_every_recorded_help_is_read(self):
-        expected = {"-".join(["osm", *command]) + ".txt" for command in self.COMMANDS}
-        expected |= {f"{daemon}.txt" for daemon in self.DAEMONS}
-        self.assertEqual({path.name for path in GOLDEN.iterdir()}, expected)
-        for command in self.COMMANDS:
-            text = (GOLDEN / ("-".join(["osm", *command]) + ".txt")).read_text()
-            if "Subcommands:" in text:
-                names = re.findall(r"^  (\S+)", text.split("Subcommands:")[1], re.M)
-                self.assertLessEqual({(*command, name) for name in names}, set(map(tuple, self.COMMANDS)))
-                continue
-            self.assertIn("Example:", text)
-
-    def test_the_help_of_the_daemons_is_as_recorded(self):
-        for daemon in self.DAEMONS:
-            with self.subTest(daemon):
-                done = subprocess.run([self.bin / daemon, "--help"], capture_output=True,
-                                      text=True, timeout=30)
-                self.assertEqual(done.returncode, 0)
-                self.check(daemon, done.stdout)
-
-    def test_commands_that_do_not_exist_are_wrong_usage(self):
-        for command in (["nonsense"], ["proxy"], ["policy", "check", "only/one"], []):
-            with self.subTest(command):
-                code, out, _ = self.osm(*command, state="x")
-                self.assertEqual((code, out), (2, ""))
-        self.assertIn("'nonsense' is no command; there are: install upgrade uninstall mesh", self.osm("nonsense", state="x")[2])
-        self.assertIn("'tell' is no command of 'proxy'; there are: list get",
-                      self.osm("proxy", "tell", state="x")[2])
 
 
 class WithoutController(DaemonTest):
@@ -91,21 +30,34 @@ class WithoutController(DaemonTest):
                 self.assertIn("--state-dir", err)
 
     def test_the_state_directory_may_come_from_the_environment(self):
-        done = subprocess.run([self.bin / "osm", "problems"], capture_output=True, text=True,
-                              timeout=30, env={**os.environ, "OSM_STATE_DIR": "/from/environment"})
+        environment = {**os.environ, "OSM_STATE_DIR": "/from/environment"}
+        done = subprocess.run(
+            [self.bin / "osm", "problems"], capture_output=True, text=True, timeout=30, env=environment
+        )
         self.assertIn("/from/environment/admin.sock", done.stderr)
-        for command in (["problems"], ["version"], ["proxy", "list"], ["vm", "bootstrap", "a", "-n",
-                        "b", "--controller", "192.0.2.1:1", "--out", self.folder / "out"]):
+        for command in (
+            ["problems"],
+            ["version"],
+            ["proxy", "list"],
+            ["vm", "bootstrap", "a", "-n", "b", "--controller", "192.0.2.1:1", "--out", self.folder / "out"],
+        ):
             done = subprocess.run(
-                [self.bin / "osm", *command, "--state-dir", "/from/flag"], capture_output=True,
-                text=True, timeout=30, env={**os.environ, "OSM_STATE_DIR": "/from/environment"})
+                [self.bin / "osm", *command, "--state-dir", "/from/flag"],
+                capture_output=True,
+                text=True,
+                timeout=30,
+                env=environment,
+            )
             self.assertIn("/from/flag/admin.sock", done.stderr)
 
     def test_the_commands_own_version_needs_no_controller(self):
         code, out, _ = self.osm("version", "--client")
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"^client: +\d+\.\d+\.\d+ \(([0-9a-f]+|unknown)\)\n"
-                              r"built with gRPC .*\n$")
+        self.assertRegex(
+            out,
+            r"^client: +\d+\.\d+\.\d+ \(([0-9a-f]+|unknown)\)\n"
+            r"built with gRPC .*\n$",
+        )
 
 
 class Admin(ShopTest):
@@ -116,28 +68,94 @@ class Admin(ShopTest):
         return code, json.loads(out) if out else err
 
     def test_yaml_says_what_json_says_and_keeps_texts(self):
-        texts = ["yes", "No", "on", "null", "~", "1", "0x1f", "1e3", "1_000", ".5", ".inf", "NaN", "y",
-                 "2026-01-01", "12:30:45", "a: b", "a #b", "# a", "- a", "-", "[a]", "{a", "*a", "&a",
-                 "!a", "%a", "@a", "`a", "=", "<<", "?", "|", ">", "'a'", '"a"', " a", "a ", "a:",
-                 "two\nlines", "tab\tbed", "back\\slash", "b\u00fccher", "\u6f22\U0001f600"]
-        texts += ["".join(map(chr, (self.rng.choice([32, 34, 39, 35, 58, 45, 92, 97, 49, 8232, 228])
-                                    for _ in range(self.rng.randrange(1, 12))))) for _ in range(40)]
-        self.write_text("denied.yaml", yaml.safe_dump_all([{
-            "apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "Denylist",
-            "metadata": {"name": f"d{i}", "namespace": "osm-system"},
-            "spec": {"proxyUUIDs": [f"3f0e3b9a-3a55-4c0f-9d0e-{i:012x}"], "reason": text}}
-            for i, text in enumerate(texts)]))
+        texts = [
+            "yes",
+            "No",
+            "on",
+            "null",
+            "~",
+            "1",
+            "0x1f",
+            "1e3",
+            "1_000",
+            ".5",
+            ".inf",
+            "NaN",
+            "y",
+            "2026-01-01",
+            "12:30:45",
+            "a: b",
+            "a #b",
+            "# a",
+            "- a",
+            "-",
+            "[a]",
+            "{a",
+            "*a",
+            "&a",
+            "!a",
+            "%a",
+            "@a",
+            "`a",
+            "=",
+            "<<",
+            "?",
+            "|",
+            ">",
+            "'a'",
+            '"a"',
+            " a",
+            "a ",
+            "a:",
+            "two\nlines",
+            "tab\tbed",
+            "back\\slash",
+            "b\u00fccher",
+            "\u6f22\U0001f600",
+        ]
+        texts += [
+            "".join(
+                map(
+                    chr,
+                    (
+                        self.rng.choice([32, 34, 39, 35, 58, 45, 92, 97, 49, 8232, 228])
+                        for _ in range(self.rng.randrange(1, 12))
+                    ),
+                )
+            )
+            for _ in range(40)
+        ]
+        self.write_text(
+            "denied.yaml",
+            yaml.safe_dump_all(
+                [
+                    {
+                        "apiVersion": "workload.openservicemesh.io/v1alpha1",
+                        "kind": "Denylist",
+                        "metadata": {"name": f"d{i}", "namespace": "osm-system"},
+                        "spec": {"proxyUUIDs": [f"3f0e3b9a-3a55-4c0f-9d0e-{i:012x}"], "reason": text},
+                    }
+                    for i, text in enumerate(texts)
+                ]
+            ),
+        )
 
         def denied():
             return self.as_json("deny", "list")[1]["denied"]
 
-        wait_for("the denials", lambda: len(denied()) >= len(texts) - len(
-            self.as_json("problems")[1]["problems"]) > 40)
-        for command in (["deny", "list"], ["problems"], ["graph"], ["certificate", "status"],
-                        ["policy", "check", "shop/web", "shop/api"], ["version"],
-                        ["policy", "explain", "shop/web-1", "api.shop", "--path", "/books/1"],
-                        ["status", "no-such-kind", "a/b"], ["policy", "check", "web"],
-                        ["proxy", "list", "--no-such-flag"]):
+        wait_for("the denials", lambda: len(denied()) >= len(texts) - len(self.as_json("problems")[1]["problems"]) > 40)
+        for command in (
+            ["deny", "list"],
+            ["problems"],
+            ["graph"],
+            ["certificate", "status"],
+            ["policy", "check", "shop/web", "shop/api"],
+            ["version"],
+            ["policy", "explain", "shop/web-1", "api.shop", "--path", "/books/1"],
+            ["status", "no-such-kind", "a/b"],
+            ["policy", "check", "web"],
+            ["proxy", "list", "--no-such-flag"],
+        ):
             with self.subTest(command):
                 code, by_json = self.as_json(*command)
                 yaml_code, out, _ = self.osm(*command, "-o", "yaml")
@@ -152,7 +170,7 @@ class Admin(ShopTest):
         self.assertEqual(decides["object"], "TrafficTarget shop/web-api")
         self.assertEqual(decides["path"], str(self.mesh / "shop.yaml"))
         text = (self.mesh / "shop.yaml").read_text().splitlines()
-        document = text[decides["line"] - 1:]
+        document = text[decides["line"] - 1 :]
         self.assertEqual(document[0], "{")
         self.assertIn("TrafficTarget", document[2])
         self.assertEqual(decides["routes"], ["GET /books.*"])
@@ -167,7 +185,8 @@ class Admin(ShopTest):
         self.assertIn("shop/nobody", err)
         for bad in ("web", "shop/", "/web", "a/b/c"):
             status, answer = self.controller.admin(
-                f"/v1/policy/check?source={bad.replace('/', '%2F')}&destination=shop%2Fapi")
+                f"/v1/policy/check?source={bad.replace('/', '%2F')}&destination=shop%2Fapi"
+            )
             self.assertEqual(status, 400, answer)
             self.assertIn("<namespace>/<account>", answer["error"]["message"])
         self.assertEqual(self.controller.admin("/v1/policy/check")[0], 400)
@@ -176,13 +195,19 @@ class Admin(ShopTest):
         code, answer = self.as_json("policy", "explain", "shop/web-1", "api.shop", "--path", "/books/1")
         self.assertEqual((code, answer["verdict"], answer["source"]), (0, "allowed", "shop/web"))
         [way] = answer["ways"]
-        self.assertEqual((way["service"], way["port"], way["account"], way["addresses"]),
-                         ("shop/api", 8080, "shop/api", ["10.1.0.2"]))
+        self.assertEqual(
+            (way["service"], way["port"], way["account"], way["addresses"]),
+            ("shop/api", 8080, "shop/api", ["10.1.0.2"]),
+        )
         decides = way["steps"][-1]
-        self.assertEqual((decides["object"], decides["field"], decides["path"]),
-                         ("TrafficTarget shop/web-api", "spec.rules[0]", str(self.mesh / "shop.yaml")))
-        self.assertIn('"rules"', "".join((self.mesh / "shop.yaml").read_text().splitlines()[
-            decides["line"] - 2:decides["line"]]))
+        self.assertEqual(
+            (decides["object"], decides["field"], decides["path"]),
+            ("TrafficTarget shop/web-api", "spec.rules[0]", str(self.mesh / "shop.yaml")),
+        )
+        self.assertIn(
+            '"rules"',
+            "".join((self.mesh / "shop.yaml").read_text().splitlines()[decides["line"] - 2 : decides["line"]]),
+        )
 
         code, out, _ = self.osm("policy", "explain", "shop/web", "shop/api", "--method", "PUT")
         self.assertEqual(code, 3)
@@ -195,9 +220,15 @@ class Admin(ShopTest):
         self.assertIn("Service shop/gone is not in the mesh", out)
 
     def test_a_wrong_question_about_a_call_is_told_apart_from_a_denied_call(self):
-        for wrong in (["web", "shop/api"], ["shop/web", "a/b/c"], ["shop/web", "shop/api", "--port", "0"],
-                      ["shop/web", "shop/api", "--header", "x"], ["shop/web", "shop/api", "--path", "x"],
-                      ["shop/web", "account:shop/api"], ["shop/web"]):
+        for wrong in (
+            ["web", "shop/api"],
+            ["shop/web", "a/b/c"],
+            ["shop/web", "shop/api", "--port", "0"],
+            ["shop/web", "shop/api", "--header", "x"],
+            ["shop/web", "shop/api", "--path", "x"],
+            ["shop/web", "account:shop/api"],
+            ["shop/web"],
+        ):
             with self.subTest(wrong):
                 code, out, err = self.osm("policy", "explain", *wrong)
                 self.assertEqual((code, out), (2, ""))
@@ -207,17 +238,25 @@ class Admin(ShopTest):
         self.assertIn("shop/nobody is not in the mesh", err)
 
     def test_the_graph_has_each_permission_with_its_object_and_encryption(self):
-        self.write("egress.yaml", objects.egress("shop", "out", ["web"], {443: "https"}, ["example.com"]),
-                   objects.ingress_backend("shop", "in", {("api", 8080): {"protocol": "http"}},
-                                           ("IPRange", "198.51.100.0/24")))
-        wait_for("the policies are read", lambda: len(
-            self.as_json("graph")[1]["edges"]) == 3)
-        edges = {(e["source"], e["destination"]): (e["encryption"], e["object"])
-                 for e in self.as_json("graph")[1]["edges"]}
-        self.assertEqual(edges, {
-            ("shop/web", "shop/api"): ("mTLS", "TrafficTarget shop/web-api"),
-            ("shop/web", "example.com"): ("the application's TLS", "Egress shop/out"),
-            ("198.51.100.0/24", "Service shop/api"): ("none", "IngressBackend shop/in")})
+        self.write(
+            "egress.yaml",
+            objects.egress("shop", "out", ["web"], {443: "https"}, ["example.com"]),
+            objects.ingress_backend(
+                "shop", "in", {("api", 8080): {"protocol": "http"}}, ("IPRange", "198.51.100.0/24")
+            ),
+        )
+        wait_for("the policies are read", lambda: len(self.as_json("graph")[1]["edges"]) == 3)
+        edges = {
+            (e["source"], e["destination"]): (e["encryption"], e["object"]) for e in self.as_json("graph")[1]["edges"]
+        }
+        self.assertEqual(
+            edges,
+            {
+                ("shop/web", "shop/api"): ("mTLS", "TrafficTarget shop/web-api"),
+                ("shop/web", "example.com"): ("the application's TLS", "Egress shop/out"),
+                ("198.51.100.0/24", "Service shop/api"): ("none", "IngressBackend shop/in"),
+            },
+        )
         code, out, _ = self.osm("graph")
         self.assertEqual((code, len(out.splitlines())), (0, 4))
         self.assertIn('"shop/web" -> "shop/api"', self.osm("graph", "-o", "dot")[1])
@@ -227,8 +266,9 @@ class Admin(ShopTest):
 
     def test_commands_that_write_files_tell_programs_which(self):
         out = self.folder / "web-1"
-        code, told = self.as_json("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
-                                  "192.0.2.1:15128", "--out", out)
+        code, told = self.as_json(
+            "vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out", out
+        )
         self.assertEqual((code, told["directory"]), (0, str(out)))
         self.assertEqual(set(told["files"]), {file.name for file in out.iterdir()})
         self.assertTrue(told["common_name"].startswith(told["uuid"]), told)
@@ -239,8 +279,7 @@ class Admin(ShopTest):
 
     def test_a_directory_of_another_machine_or_of_the_system_is_not_overwritten(self):
         def bootstrap(machine, out):
-            return self.osm("vm", "bootstrap", machine, "-n", "shop", "--controller",
-                            "192.0.2.1:15128", "--out", out)
+            return self.osm("vm", "bootstrap", machine, "-n", "shop", "--controller", "192.0.2.1:15128", "--out", out)
 
         out, system = self.folder / "machine", self.folder / "system"
         self.assertEqual(bootstrap("web-1", out)[0], 0)
@@ -260,11 +299,15 @@ class Admin(ShopTest):
         hosts, out = self.folder / "etc-hosts", self.folder / "named"
         hosts.write_text("192.0.2.9 own\n")
         for _ in range(2):
-            code, told, _ = self.osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
-                                     "192.0.2.1:15128", "--out", out)
+            code, told, _ = self.osm(
+                "vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out", out
+            )
             self.assertEqual(code, 0)
-            commands = [line.replace("/etc/hosts", str(hosts)) for line in told.splitlines()
-                        if line.strip().startswith(("sed ", "cat "))]
+            commands = [
+                line.replace("/etc/hosts", str(hosts))
+                for line in told.splitlines()
+                if line.strip().startswith(("sed ", "cat "))
+            ]
             self.assertEqual(len(commands), 2, told)
             subprocess.run("\n".join(commands), shell=True, check=True)
             self.assertEqual(hosts.read_text(), "192.0.2.9 own\n" + (out / "hosts").read_text())
@@ -278,15 +321,16 @@ class Admin(ShopTest):
         self.write_text("unknown.yaml", "kind: [unclosed\n")
         wait_for("the problem", lambda: self.osm("check")[0] == 1)
         finding = self.as_json("check")[1]["findings"][0]
-        self.assertEqual((finding["verdict"], finding["remedy"]),
-                         ("fault", "see `osm support error-info invalid-syntax`"))
-        code, out, _ = self.osm("verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod",
-                                "shop/api-1")
+        self.assertEqual(
+            (finding["verdict"], finding["remedy"]), ("fault", "see `osm support error-info invalid-syntax`")
+        )
+        code, out, _ = self.osm("verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1")
         self.assertEqual(code, 1)
         self.assertRegex(out, r"fault +Proxy shop/web-1 +it is not connected to a controller")
         self.assertEqual(self.osm("verify", "connectivity", "--from-pod", "shop/web-1")[0], 2)
-        code, out, _ = self.osm("verify", "ingress", "--from-address", "198.51.100.7",
-                                "--to-service", "shop/api", "--to-port", "8080")
+        code, out, _ = self.osm(
+            "verify", "ingress", "--from-address", "198.51.100.7", "--to-service", "shop/api", "--to-port", "8080"
+        )
         self.assertEqual(code, 3, out)
 
     def test_two_services_with_one_address_are_a_conflict(self):
@@ -312,14 +356,13 @@ class Admin(ShopTest):
         code, answer = self.as_json("problems")
         self.assertEqual(code, 0)
         [problem] = answer["problems"]
-        self.assertEqual((problem["code"], problem["object"], problem["path"], problem["field"]),
-                         ("invalid-field", "TrafficTarget shop/broken",
-                          str(self.mesh / "broken.yaml"), "spec.rules[0].kind"))
-        self.assertIn("Nonsense", (self.mesh / "broken.yaml").read_text().splitlines()
-                      [problem["line"] - 1])
+        self.assertEqual(
+            (problem["code"], problem["object"], problem["path"], problem["field"]),
+            ("invalid-field", "TrafficTarget shop/broken", str(self.mesh / "broken.yaml"), "spec.rules[0].kind"),
+        )
+        self.assertIn("Nonsense", (self.mesh / "broken.yaml").read_text().splitlines()[problem["line"] - 1])
         self.assertEqual(problem["severity"], "error")
-        self.assertIn(f"broken.yaml:{problem['line']}: TrafficTarget shop/broken",
-                      self.osm("problems")[1])
+        self.assertIn(f"broken.yaml:{problem['line']}: TrafficTarget shop/broken", self.osm("problems")[1])
         # The rest of the mesh goes on, and the check quotes the problem.
         code, answer = self.as_json("policy", "check", "shop/web", "shop/api")
         self.assertTrue(answer["allowed"])
@@ -327,8 +370,7 @@ class Admin(ShopTest):
 
         # Lines that move are the same problem.
         self.write_text("broken.yaml", "\n\n\n" + json.dumps(broken))
-        wait_for("the line to move", lambda: self.as_json("problems")[1]["problems"][0]["line"] !=
-                 problem["line"])
+        wait_for("the line to move", lambda: self.as_json("problems")[1]["problems"][0]["line"] != problem["line"])
         (self.mesh / "broken.yaml").unlink()
         wait_for("the problem to go", lambda: self.controller.metric(gone) == 0)
         [resolved] = wait_for("the line", lambda: self.controller.log("resolved: "))
@@ -389,6 +431,7 @@ class Admin(ShopTest):
     def test_the_owner_is_who_envoy_runs_as_and_whose_traffic_is_left_alone(self):
         def bootstrap(owner):
             return self.bootstrap("api-1", out, "--owner", str(owner))
+
         out, owner = self.folder / "machine", os.getuid() or 2000
         self.assertEqual(bootstrap(owner)[0], 0)
         self.assertIn(f"setpriv --reuid={owner} ", (out / "bootstrap.yaml").read_text())
@@ -407,11 +450,14 @@ class Admin(ShopTest):
             "openservicemesh.io/inbound-port-exclusion-list": "9100, 9101",
             "openservicemesh.io/inbound-ip-range-exclusion-list": "203.0.113.0/24",
             "openservicemesh.io/outbound-ip-range-exclusion-list": "198.51.100.0/24",
-            "openservicemesh.io/network-interface-exclusion-list": "eth7"}
+            "openservicemesh.io/network-interface-exclusion-list": "eth7",
+        }
         config = objects.mesh_config()
-        config["spec"]["traffic"] |= {"outboundPortExclusionList": [6379],
-                                      "inboundPortExclusionList": [2222],
-                                      "inboundIPRangeExclusionList": ["192.0.2.0/24"]}
+        config["spec"]["traffic"] |= {
+            "outboundPortExclusionList": [6379],
+            "inboundPortExclusionList": [2222],
+            "inboundIPRangeExclusionList": ["192.0.2.0/24"],
+        }
         self.write("odd.yaml", machine, config)
         self.addCleanup((self.mesh / "odd.yaml").unlink)
         out = self.folder / "odd"
@@ -422,26 +468,34 @@ class Admin(ShopTest):
             return text if "6379" in text else self.bootstrap("odd-1", out) and None
 
         text = wait_for("the MeshConfig is read", script)
-        inbound, = re.findall(r"-A OSM_PROXY_INBOUND -p tcp -m multiport --dports (\S+) -j RETURN", text.split("*filter")[0])
+        (inbound,) = re.findall(
+            r"-A OSM_PROXY_INBOUND -p tcp -m multiport --dports (\S+) -j RETURN", text.split("*filter")[0]
+        )
         self.assertLessEqual({"22", "2222", "9100", "9101", "15010"}, set(inbound.split(",")))
-        for line in ("-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 6379 -j RETURN",
-                     "-A OSM_PROXY_OUTBOUND -d 198.51.100.0/24 -p tcp -j RETURN",
-                     "-A OSM_PROXY_INBOUND -s 203.0.113.0/24 -p tcp -j RETURN",
-                     "-A OSM_PROXY_INBOUND -s 192.0.2.0/24 -p tcp -j RETURN",
-                     "-A OSM_PROXY_OUTBOUND -o eth7 -j RETURN",
-                     "-A OSM_PROXY_INBOUND -i eth7 -j RETURN"):
+        for line in (
+            "-A OSM_PROXY_OUTBOUND -p tcp -m multiport --dports 6379 -j RETURN",
+            "-A OSM_PROXY_OUTBOUND -d 198.51.100.0/24 -p tcp -j RETURN",
+            "-A OSM_PROXY_INBOUND -s 203.0.113.0/24 -p tcp -j RETURN",
+            "-A OSM_PROXY_INBOUND -s 192.0.2.0/24 -p tcp -j RETURN",
+            "-A OSM_PROXY_OUTBOUND -o eth7 -j RETURN",
+            "-A OSM_PROXY_INBOUND -i eth7 -j RETURN",
+        ):
             self.assertIn(line, text)
 
         excluded["openservicemesh.io/inbound-port-exclusion-list"] = "ssh"
         self.write("odd.yaml", machine, config)
         error = wait_for("the fault is told", lambda: self.bootstrap("odd-1", out)[2])
-        self.assertIn("VirtualMachine shop/odd-1: "
-                      "metadata.annotations[openservicemesh.io/inbound-port-exclusion-list]: "
-                      "'ssh' is not a port", error)
+        self.assertIn(
+            "VirtualMachine shop/odd-1: "
+            "metadata.annotations[openservicemesh.io/inbound-port-exclusion-list]: "
+            "'ssh' is not a port",
+            error,
+        )
 
     def test_vm_bootstrap_of_an_unknown_or_refused_machine_says_why(self):
         def bootstrap(name):
             return self.bootstrap(name, self.folder / "x")
+
         code, _, err = bootstrap("nobody")
         self.assertEqual(code, 1)
         self.assertIn("no VirtualMachine shop/nobody", err)
@@ -453,11 +507,15 @@ class Admin(ShopTest):
         self.assertIn("bad.yaml", err)
 
     def test_bootstrap_requests_that_lack_something_are_refused(self):
-        for body in (None, [], {}, {"name": "api-1", "namespace": "shop", "controller": 5},
-                     {"name": "api-1", "namespace": "shop", "controller": "192.0.2.1:1",
-                      "directory": "/d"},
-                     self.bootstrap_request(controller="x"),
-                     self.bootstrap_request(directory="relative")):
+        for body in (
+            None,
+            [],
+            {},
+            {"name": "api-1", "namespace": "shop", "controller": 5},
+            {"name": "api-1", "namespace": "shop", "controller": "192.0.2.1:1", "directory": "/d"},
+            self.bootstrap_request(controller="x"),
+            self.bootstrap_request(directory="relative"),
+        ):
             with self.subTest(body):
                 status, answer = self.controller.admin("/v1/vm/bootstrap", "POST", body)
                 self.assertEqual(status, 400, answer)
@@ -469,14 +527,34 @@ class Admin(ShopTest):
     def request_for(self, subject, key="ec -pkeyopt ec_paramgen_curve:P-256"):
         """A PKCS#10 request for that subject, as any machine could make it."""
         return subprocess.run(
-            ["openssl", "req", "-new", "-newkey", *key.split(), "-nodes", "-keyout", "/dev/null",
-             "-subj", f"/CN={subject['common_name']}",
-             "-addext", f"subjectAltName=URI:{subject['spiffe_id']}"],
-            capture_output=True, text=True, check=True, timeout=30).stdout
+            [
+                "openssl",
+                "req",
+                "-new",
+                "-newkey",
+                *key.split(),
+                "-nodes",
+                "-keyout",
+                "/dev/null",
+                "-subj",
+                f"/CN={subject['common_name']}",
+                "-addext",
+                f"subjectAltName=URI:{subject['spiffe_id']}",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        ).stdout
 
     def bootstrap_request(self, **changed):
-        return {"name": "api-1", "namespace": "shop", "controller": "192.0.2.1:1",
-                "directory": "/d", "request": self.request_for(self.subject("api-1"))} | changed
+        return {
+            "name": "api-1",
+            "namespace": "shop",
+            "controller": "192.0.2.1:1",
+            "directory": "/d",
+            "request": self.request_for(self.subject("api-1")),
+        } | changed
 
     def test_no_key_crosses_the_socket_and_the_certificate_is_over_the_machines_own(self):
         request = self.bootstrap_request()
@@ -487,30 +565,39 @@ class Admin(ShopTest):
         self.assertNotIn("sds_key.pem", files)
 
         def public_key(command, pem):
-            return subprocess.run(["openssl", command, "-noout", "-pubkey"], input=pem, text=True,
-                                  capture_output=True, check=True, timeout=30).stdout
-        self.assertEqual(public_key("x509", files["sds_cert.pem"]),
-                         public_key("req", request["request"]))
+            return subprocess.run(
+                ["openssl", command, "-noout", "-pubkey"],
+                input=pem,
+                text=True,
+                capture_output=True,
+                check=True,
+                timeout=30,
+            ).stdout
+
+        self.assertEqual(public_key("x509", files["sds_cert.pem"]), public_key("req", request["request"]))
 
     def test_a_request_for_another_machines_identity_is_refused_and_nobody_is_expected(self):
         mine, others = self.subject("api-1"), self.subject("web-1")
         self.assertNotEqual(mine["common_name"], others["common_name"])
         subject = "its subject is not exactly that common name"
         names = f'its subjectAltName is not exactly URI "{mine["spiffe_id"]}"'
-        for stolen, why in ((others, subject), (mine | {"spiffe_id": others["spiffe_id"]}, names),
-                            (mine | {"common_name": others["common_name"]}, subject),
-                            (mine | {"spiffe_id": "spiffe://cluster.local/ns/shop/sa/api"}, names)):
+        for stolen, why in (
+            (others, subject),
+            (mine | {"spiffe_id": others["spiffe_id"]}, names),
+            (mine | {"common_name": others["common_name"]}, subject),
+            (mine | {"spiffe_id": "spiffe://cluster.local/ns/shop/sa/api"}, names),
+        ):
             with self.subTest(stolen):
                 status, answer = self.controller.admin(
-                    "/v1/vm/bootstrap", "POST",
-                    self.bootstrap_request(request=self.request_for(stolen)))
+                    "/v1/vm/bootstrap", "POST", self.bootstrap_request(request=self.request_for(stolen))
+                )
                 self.assertEqual(status, 400, answer)
                 message = answer["error"]["message"]
                 self.assertIn(f'certificate request for common name "{mine["common_name"]}"', message)
                 self.assertIn(why, message)
         status, answer = self.controller.admin(
-            "/v1/vm/bootstrap", "POST", self.bootstrap_request(
-                request=self.request_for(mine, "rsa:1024")))
+            "/v1/vm/bootstrap", "POST", self.bootstrap_request(request=self.request_for(mine, "rsa:1024"))
+        )
         self.assertEqual(status, 400, answer)
         self.assertIn("its key is not taken", answer["error"]["message"])
         self.assertEqual(self.controller.admin("/v1/proxies")[1]["expected"], [])
@@ -518,15 +605,18 @@ class Admin(ShopTest):
     def test_a_machines_key_is_of_the_kind_that_the_mesh_asks_for(self):
         for algorithm, expected in (("RSA", "odulus"), ("Ed25519", "ED25519"), ("ECDSA", "P-256")):
             with self.subTest(algorithm):
-                self.write("config.yaml", objects.mesh_config(
-                    certificate={"keyAlgorithm": algorithm}))
+                self.write("config.yaml", objects.mesh_config(certificate={"keyAlgorithm": algorithm}))
                 wait_for("the setting", lambda: self.subject("api-1")["key_algorithm"] == algorithm)
                 out = self.folder / algorithm
                 self.assertEqual(self.bootstrap("api-1", out)[0], 0)
-                for command, text, file in (("pkey", "-text_pub", "sds_key.pem"),
-                                            ("x509", "-text", "sds_cert.pem")):
-                    told = subprocess.run(["openssl", command, "-noout", text, "-in", out / file],
-                                          capture_output=True, text=True, check=True, timeout=30)
+                for command, text, file in (("pkey", "-text_pub", "sds_key.pem"), ("x509", "-text", "sds_cert.pem")):
+                    told = subprocess.run(
+                        ["openssl", command, "-noout", text, "-in", out / file],
+                        capture_output=True,
+                        text=True,
+                        check=True,
+                        timeout=30,
+                    )
                     self.assertIn(expected, told.stdout)
 
     def test_the_controllers_certificate_is_listed_and_rotated_without_its_key(self):
@@ -550,8 +640,9 @@ class Admin(ShopTest):
         status, body = self.controller.http("/version")
         self.assertEqual(status, 200)
         version = json.loads(body)
-        self.assertEqual(set(version), {"version", "commit", "envoy_api", "replica", "generation",
-                                        "mesh_hash", "stale", "admits"})
+        self.assertEqual(
+            set(version), {"version", "commit", "envoy_api", "replica", "generation", "mesh_hash", "stale", "admits"}
+        )
         self.assertFalse(version["stale"])  # a directory is never out of reach
         self.assertTrue(version["admits"])
         self.assertGreater(version["generation"], 0)
@@ -574,8 +665,9 @@ class Admin(ShopTest):
 
     def test_a_machine_that_has_not_come_yet_is_told_of(self):
         self.bootstrap("api-1", self.folder / "machine")
-        self.assertRegex(self.osm("proxy", "list")[1],
-                         r"^No proxy is connected\.\nExpected, not connected yet: \S+\.api\.shop\n$")
+        self.assertRegex(
+            self.osm("proxy", "list")[1], r"^No proxy is connected\.\nExpected, not connected yet: \S+\.api\.shop\n$"
+        )
 
     def test_no_proxy_is_known_before_one_connects(self):
         self.assertEqual(self.osm("proxy", "list")[:2], (0, "No proxy is connected.\n"))
@@ -590,15 +682,16 @@ class ClusterDomain(ShopTest):
     def test_names_of_services_end_with_it_on_machines_in_objects_and_in_explanations(self):
         full = "api.shop.svc.example.internal"
         self.assertEqual(self.bootstrap("api-1", self.folder / "machine")[0], 0)
-        self.assertIn(f"10.9.0.1 api api.shop api.shop.svc {full}\n",
-                      (self.folder / "machine/hosts").read_text())
+        self.assertIn(f"10.9.0.1 api api.shop api.shop.svc {full}\n", (self.folder / "machine/hosts").read_text())
         asked = "policy", "explain", "shop/web", "shop/api", "--path", "/books", "--host"
         self.assertEqual(self.osm(*asked, full)[0], 0)
         self.assertEqual(self.osm(*asked, "api.shop.svc.cluster.local")[0], 3)
-        self.write("limits.yaml", objects.upstream_setting("shop", "here", full),
-                   objects.upstream_setting("shop", "there", "api.shop.svc.example.com"))
-        wait_for("the setting of another host is told",
-                 lambda: "shop/there" in self.osm("problems")[1])
+        self.write(
+            "limits.yaml",
+            objects.upstream_setting("shop", "here", full),
+            objects.upstream_setting("shop", "there", "api.shop.svc.example.com"),
+        )
+        wait_for("the setting of another host is told", lambda: "shop/there" in self.osm("problems")[1])
         self.assertNotIn("shop/here", self.osm("problems")[1])
 
 

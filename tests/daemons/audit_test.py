@@ -3,6 +3,7 @@
 
 usage: audit_test.py --bin DIRECTORY
 """
+
 import contextlib
 import json
 import os
@@ -16,8 +17,22 @@ from lib.mesh.daemon import DaemonTest, run
 from lib.mesh.xds_client import SECRET, AdsStream
 from lib.net.processes import wait_for
 
-FIELDS = {"time", "event", "reason", "usage", "common_name", "spiffe_id", "serial_number", "fingerprint",
-          "not_before", "not_after", "issuer", "root", "requester_identity", "requester_address"}
+FIELDS = {
+    "time",
+    "event",
+    "reason",
+    "usage",
+    "common_name",
+    "spiffe_id",
+    "serial_number",
+    "fingerprint",
+    "not_before",
+    "not_after",
+    "issuer",
+    "root",
+    "requester_identity",
+    "requester_address",
+}
 
 
 def fingerprint(certificate):
@@ -34,8 +49,9 @@ class AuditLog(MeshTest):
     def setUp(self):
         super().setUp()
         self.write("config.yaml", objects.mesh_config(observability={"osmLogLevel": "error"}))
-        wait_for("the MeshConfig is read", lambda: self.controller.metric(
-            'osm_spec_decoded_total{kind="MeshConfig"}') == 1)
+        wait_for(
+            "the MeshConfig is read", lambda: self.controller.metric('osm_spec_decoded_total{kind="MeshConfig"}') == 1
+        )
 
     def lines(self, **wanted):
         """Lines of the file with these values. Each line is JSON with all fields."""
@@ -62,8 +78,7 @@ class AuditLog(MeshTest):
     def test_a_bootstrap_a_connection_a_renewal_and_a_rotation_have_a_line_each(self):
         self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), 0o600)
         [own] = self.lines(usage="controller")
-        self.assertEqual((own["reason"], own["requester_identity"], own["requester_address"]),
-                         ("first", "", ""))
+        self.assertEqual((own["reason"], own["requester_identity"], own["requester_address"]), ("first", "", ""))
 
         chain, _ = self.web
         line = self.line_of(chain)
@@ -82,8 +97,12 @@ class AuditLog(MeshTest):
         self.assertEqual(line["reason"], "first")
         self.assertEqual(line["spiffe_id"], "spiffe://cluster.local/ns/shop/sa/web")
 
-        subprocess.run([self.bin / "osm", "vm", "renew", "--dir", chain.parent, "--force"], check=True,
-                       capture_output=True, timeout=60)
+        subprocess.run(
+            [self.bin / "osm", "vm", "renew", "--dir", chain.parent, "--force"],
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
         line = self.line_of(chain)
         self.assertEqual((line["reason"], line["usage"]), ("renewal", "proxy"))
         self.assertEqual(line["requester_identity"], proxy)
@@ -91,8 +110,7 @@ class AuditLog(MeshTest):
 
         name = own["common_name"]
         self.assertEqual(self.osm("certificate", "rotate", name)[0], 0)
-        self.assertEqual([line["reason"] for line in self.lines(common_name=name)],
-                         ["first", "rotation"])
+        self.assertEqual([line["reason"] for line in self.lines(common_name=name)], ["first", "rotation"])
         self.assertNotIn("PRIVATE", self.file.read_text())
         self.assertNotIn("BEGIN", self.file.read_text())
 
@@ -128,14 +146,27 @@ class AuditFlag(DaemonTest):
         self.assertIn(f"chmod 600 '{file}'", message)
         file.chmod(0o640)  # readers of logs may be a group
         self.assertEqual(self.start("--audit-log", file).stop(), 0)
-        self.assertIn("is not a regular file",
-                      self.refused("--audit-log", "/dev/null"))
+        self.assertIn("is not a regular file", self.refused("--audit-log", "/dev/null"))
 
     def test_a_hyphen_is_stdout(self):
         process = subprocess.Popen(
-            [self.bin / "osm-controller", "--mesh-dir", self.mesh, "--state-dir", self.state,
-             "--ads-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--audit-log", "-"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            [
+                self.bin / "osm-controller",
+                "--mesh-dir",
+                self.mesh,
+                "--state-dir",
+                self.state,
+                "--ads-address",
+                "127.0.0.1:0",
+                "--http-address",
+                "127.0.0.1:0",
+                "--audit-log",
+                "-",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         try:
             line = json.loads(process.stdout.readline())
         finally:

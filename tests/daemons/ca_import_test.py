@@ -3,6 +3,7 @@
 
 usage: ca_import_test.py --bin DIRECTORY
 """
+
 import datetime
 import subprocess
 
@@ -28,8 +29,9 @@ class CaImport(DaemonTest):
 
     def make(self, name, extensions=SIGNS, signer=None, until=2050):
         """(certificate file, key file), signed by such a pair or by itself."""
-        return certify(self.files, name, ["subjectKeyIdentifier=hash", *extensions], january(2020),
-                       january(until), signer)
+        return certify(
+            self.files, name, ["subjectKeyIdentifier=hash", *extensions], january(2020), january(until), signer
+        )
 
     def flags(self, certificate, key):
         return "--ca-cert", str(certificate), "--ca-key", str(key)
@@ -42,8 +44,9 @@ class CaImport(DaemonTest):
     def bootstrap(self):
         """Files of a machine: its certificate with the intermediates, and its roots."""
         out = self.folder / "machine"
-        code, _, err = self.osm("vm", "bootstrap", "api-1", "-n", "shop", "--controller",
-                                "192.0.2.1:15128", "--out", out)
+        code, _, err = self.osm(
+            "vm", "bootstrap", "api-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out", out
+        )
         self.assertEqual((code, err), (0, ""))
         return out / "sds_cert.pem", out / "cacert.pem"
 
@@ -92,7 +95,8 @@ class CaImport(DaemonTest):
             ("no certificate", text, root[1], "no PEM certificate"),
             ("no key", root[0], text, "no unencrypted PEM private key"),
             ("no certificate file", nothing, root[1], f"{nothing}: cannot be read"),
-            ("no key file", root[0], nothing, f"{nothing}: cannot be read"))
+            ("no key file", root[0], nothing, f"{nothing}: cannot be read"),
+        )
         for what, certificate, key, why in cases:
             with self.subTest(what):
                 line = self.refused(*self.flags(certificate, key))
@@ -114,12 +118,17 @@ class CaImport(DaemonTest):
 
     def test_flags_that_contradict_are_told(self):
         root = self.make("root")
-        self.assertIn("--certificate-manager tresor", self.refused(
-            *self.flags(*root), "--certificate-manager", "vault", "--vault-host", "vault.example"))
+        self.assertIn(
+            "--certificate-manager tresor",
+            self.refused(*self.flags(*root), "--certificate-manager", "vault", "--vault-host", "vault.example"),
+        )
         for program in ("osm-controller", "osm-injector"):
             done = subprocess.run(
                 [self.bin / program, "--kubeconfig", self.folder / "none", "--ca-cert", root[0]],
-                capture_output=True, text=True, timeout=30)
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("--ca-cert requires --ca-key", done.stderr)
 

@@ -3,6 +3,7 @@
 
 usage: cni_test.py --bin DIRECTORY
 """
+
 import json
 import os
 import pathlib
@@ -18,9 +19,17 @@ from lib.net.processes import Process, wait_for
 
 TOOLS = pathlib.Path(os.environ["OSM_CNI_TOOLS"])  # tools/programs/build cni
 ANNOTATION = "openservicemesh.io/interception"
-NETWORK = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{
-    "type": "ptp", "ipMasq": False,
-    "ipam": {"type": "host-local", "subnet": "10.77.0.0/24", "routes": [{"dst": "0.0.0.0/0"}]}}]}
+NETWORK = {
+    "cniVersion": "1.0.0",
+    "name": "pods",
+    "plugins": [
+        {
+            "type": "ptp",
+            "ipMasq": False,
+            "ipam": {"type": "host-local", "subnet": "10.77.0.0/24", "routes": [{"dst": "0.0.0.0/0"}]},
+        }
+    ],
+}
 
 
 class CniTest(DaemonTest):
@@ -39,9 +48,11 @@ class CniTest(DaemonTest):
 
     def setUp(self):
         super().setUp()
-        self.installer = Process("installer", [
-            self.bin / "osm-cni", "install", *self.folders(), "--image",
-            self.bin.parent / "images/osm-init.root"], self.directory / "log")
+        self.installer = Process(
+            "installer",
+            [self.bin / "osm-cni", "install", *self.folders(), "--image", self.bin.parent / "images/osm-init.root"],
+            self.directory / "log",
+        )
         self.addCleanup(self.installer.end)
         wait_for("the runtime is to call the plugin", self.is_chained)
         self.pod = netns.Namespace(f"osm-{os.getpid()}-pod")
@@ -51,8 +62,7 @@ class CniTest(DaemonTest):
         return "--bin-dir", self.plugins, "--conf-dir", self.conf
 
     def osm_cni(self, *arguments):
-        return subprocess.run([self.bin / "osm-cni", *map(str, arguments)],
-                              capture_output=True, text=True)
+        return subprocess.run([self.bin / "osm-cni", *map(str, arguments)], capture_output=True, text=True)
 
     def is_chained(self):
         return self.osm_cni("ready", *self.folders()).returncode == 0
@@ -60,11 +70,16 @@ class CniTest(DaemonTest):
     def cnitool(self, command, annotation=None):
         annotations = {} if annotation is None else {ANNOTATION: annotation}
         return subprocess.run(
-            self.node.command(TOOLS / "cnitool", command, "pods",
-                              f"/run/netns/{self.pod.name}"),
-            capture_output=True, text=True, env={
-                **os.environ, "CNI_PATH": str(self.plugins), "NETCONFPATH": str(self.conf),
-                "CAP_ARGS": json.dumps({"io.kubernetes.cri.pod-annotations": annotations})})
+            self.node.command(TOOLS / "cnitool", command, "pods", f"/run/netns/{self.pod.name}"),
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "CNI_PATH": str(self.plugins),
+                "NETCONFPATH": str(self.conf),
+                "CAP_ARGS": json.dumps({"io.kubernetes.cri.pod-annotations": annotations}),
+            },
+        )
 
     def add(self, annotation):
         self.addCleanup(self.cnitool, "del", annotation)
@@ -90,13 +105,11 @@ class CniTest(DaemonTest):
                     proxy.accept()[0].close()
                 else:
                     self.assertRaises(TimeoutError, proxy.accept)
-        self.assertIn(f"--to-destination {address}",
-                      self.pod.run("iptables", "-t", "nat", "-S").stdout)
+        self.assertIn(f"--to-destination {address}", self.pod.run("iptables", "-t", "nat", "-S").stdout)
         checked = self.cnitool("check", annotation)
         self.assertEqual(0, checked.returncode, checked.stdout + checked.stderr)
         self.assertEqual(0, self.pod.run(self.bin / "osm-cni", "check").returncode)
-        self.pod.run("iptables", "-t", "filter", "-D", "INPUT", "-p", "tcp", "-j",
-                     "OSM_PROXY_DIRECT")
+        self.pod.run("iptables", "-t", "filter", "-D", "INPUT", "-p", "tcp", "-j", "OSM_PROXY_DIRECT")
         broken = self.cnitool("check", annotation)
         self.assertIn("the pod's traffic is not redirected", broken.stdout + broken.stderr)
         deleted = self.cnitool("del", annotation)
@@ -113,19 +126,35 @@ class CniTest(DaemonTest):
     def test_an_addition_that_is_repeated_has_the_effect_of_one(self):
         self.expect_added("{}")
         once = self.rules()
-        ran = subprocess.run([self.plugins / "osm-cni"], capture_output=True, text=True, input=json.dumps({
-            "cniVersion": "1.0.0", "name": "pods", "type": "osm-cni", "prevResult": {
-                "cniVersion": "1.0.0", "ips": [{"address": "10.77.0.2/24"}]},
-            "runtimeConfig": {"io.kubernetes.cri.pod-annotations": {ANNOTATION: "{}"}}}), env={
-                "CNI_COMMAND": "ADD", "CNI_NETNS": f"/run/netns/{self.pod.name}",
-                "CNI_CONTAINERID": "a", "CNI_IFNAME": "eth0", "CNI_PATH": str(self.plugins)})
+        ran = subprocess.run(
+            [self.plugins / "osm-cni"],
+            capture_output=True,
+            text=True,
+            input=json.dumps(
+                {
+                    "cniVersion": "1.0.0",
+                    "name": "pods",
+                    "type": "osm-cni",
+                    "prevResult": {"cniVersion": "1.0.0", "ips": [{"address": "10.77.0.2/24"}]},
+                    "runtimeConfig": {"io.kubernetes.cri.pod-annotations": {ANNOTATION: "{}"}},
+                }
+            ),
+            env={
+                "CNI_COMMAND": "ADD",
+                "CNI_NETNS": f"/run/netns/{self.pod.name}",
+                "CNI_CONTAINERID": "a",
+                "CNI_IFNAME": "eth0",
+                "CNI_PATH": str(self.plugins),
+            },
+        )
         self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
         self.assertEqual("10.77.0.2/24", json.loads(ran.stdout)["ips"][0]["address"])
         self.assertEqual(once, self.rules())
 
     def rules(self):
-        return self.pod.run("iptables", "-t", "nat", "-S").stdout + self.pod.run(
-            "iptables", "-t", "filter", "-S").stdout
+        return (
+            self.pod.run("iptables", "-t", "nat", "-S").stdout + self.pod.run("iptables", "-t", "filter", "-S").stdout
+        )
 
     def test_a_pod_without_the_annotation_is_left_as_it_is(self):
         self.expect_added(None)
@@ -149,8 +178,13 @@ class CniTest(DaemonTest):
         self.assertIn("osm-cni pod of this node", added.stdout + added.stderr)
 
     def call(self, command, configuration):
-        ran = subprocess.run([self.plugins / "osm-cni"], capture_output=True, text=True,
-                             input=configuration, env={"CNI_COMMAND": command})
+        ran = subprocess.run(
+            [self.plugins / "osm-cni"],
+            capture_output=True,
+            text=True,
+            input=configuration,
+            env={"CNI_COMMAND": command},
+        )
         return ran.returncode, json.loads(ran.stdout or "{}")
 
     def test_errors_and_versions_of_the_specification(self):
@@ -158,8 +192,11 @@ class CniTest(DaemonTest):
         self.assertEqual(0, status)
         self.assertIn("1.0.0", answer["supportedVersions"])
         for command, configuration, code in (
-                ("ADD", "no JSON", 6), ("ADD", '{"cniVersion": "9.9.9"}', 1),
-                ("ADD", '{"cniVersion": "1.0.0"}', 4), ("EAT", '{"cniVersion": "1.0.0"}', 4)):
+            ("ADD", "no JSON", 6),
+            ("ADD", '{"cniVersion": "9.9.9"}', 1),
+            ("ADD", '{"cniVersion": "1.0.0"}', 4),
+            ("EAT", '{"cniVersion": "1.0.0"}', 4),
+        ):
             with self.subTest(command=command, configuration=configuration):
                 status, answer = self.call(command, configuration)
                 self.assertEqual((1, code), (status, answer["code"]))

@@ -4,6 +4,7 @@ while all of them come back. The proxies are ADS streams without Envoys.
 
 usage: crowd_test.py --bin DIRECTORY
 """
+
 import concurrent.futures
 import http.client
 import multiprocessing
@@ -31,8 +32,11 @@ class Drain(ShopTest):
         ends = crowd.ends(begun + WINDOW + 5)
         times = [at - begun for at, _ in ends]
         fastest = max(sum(first <= at < first + 0.5 for at in times) for first in times)
-        print(f"{len(ends)} streams ended from {times[0]:.2f} to {times[-1]:.2f} s, "
-              f"{fastest} of them within half a second", file=sys.stderr)
+        print(
+            f"{len(ends)} streams ended from {times[0]:.2f} to {times[-1]:.2f} s, "
+            f"{fastest} of them within half a second",
+            file=sys.stderr,
+        )
         self.assertEqual([UNAVAILABLE] * self.SIZE, [status for _, status in ends])
         self.assertLess(times[-1], WINDOW)
         # A turn more at each end, as clocks of two programs are compared.
@@ -64,23 +68,20 @@ class Probes(ShopTest):
         crowd = Crowd(self, self.SIZE)
         address = self.controller.addresses["ads_address"]
         crowd.connect(address, time.monotonic() + 60)
-        wait_for("all are connected", lambda: self.controller.metric(
-            "osm_proxy_connect_count") == self.SIZE)
+        wait_for("all are connected", lambda: self.controller.metric("osm_proxy_connect_count") == self.SIZE)
         # Another controller without proxies shows what the machine alone costs a probe.
         idle = self.start(state=self.folder / "idle")
         idle.wait_until_ready()
         both = [c.addresses["http_address"] for c in (self.controller, idle)]
         took = [], []
         # In a process of its own: the crowd keeps this one busy.
-        with concurrent.futures.ProcessPoolExecutor(
-                1, multiprocessing.get_context("spawn")) as other:
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
             for _ in range(self.ROUNDS):
                 probing = other.submit(probe, both, 4)
                 crowd.drop()
                 begun = time.monotonic()
                 crowd.connect(address, begun + 60)
-                print(f"{self.SIZE} proxies were configured after {time.monotonic() - begun:.1f} s",
-                      file=sys.stderr)
+                print(f"{self.SIZE} proxies were configured after {time.monotonic() - begun:.1f} s", file=sys.stderr)
                 for all_of_one, some in zip(took, probing.result()):
                     all_of_one += some
         p99 = [self.report(*each) for each in zip(("busy", "idle"), took)]
@@ -91,8 +92,11 @@ class Probes(ShopTest):
         """Prints percentiles. Result: p99."""
         times = sorted(times)
         middle, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
-        print(f"{which}: {len(times)} probes, p50 {middle * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms, "
-              f"longest {times[-1] * 1e3:.1f} ms", file=sys.stderr)
+        print(
+            f"{which}: {len(times)} probes, p50 {middle * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms, "
+            f"longest {times[-1] * 1e3:.1f} ms",
+            file=sys.stderr,
+        )
         return p99
 
 

@@ -4,6 +4,7 @@ sanitizer, without its complaint.
 
 usage: cycles_test.py --bin DIRECTORY
 """
+
 import signal
 
 from lib.mesh import objects
@@ -21,8 +22,7 @@ class Cycles(DaemonTest):
                 if number % 5:  # the others end before the mesh was read
                     controller.wait_until_ready()
                 self.assertEqual(controller.stop(signal.SIGTERM if number % 2 else signal.SIGINT), 0)
-                self.assertEqual([line for line in controller.lines if line["level"] == "not JSON"],
-                                 [])
+                self.assertEqual([line for line in controller.lines if line["level"] == "not JSON"], [])
 
 
 if __name__ == "__main__":

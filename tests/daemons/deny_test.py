@@ -4,6 +4,7 @@ is denied gets no certificate.
 
 usage: deny_test.py --bin DIRECTORY
 """
+
 import concurrent.futures
 import contextlib
 import fcntl
@@ -33,12 +34,13 @@ class Deny(ShopTest):
         code, out, err = self.deny("account", "shop/web", "--reason", 'a "lost" laptop: yes')
         self.assertEqual(code, 0, err)
         self.assertIn("Denylist osm-system/account.shop.web: Applied", out)
-        self.assertEqual(self.denied(), {"shop/web": (
-            "account", "Denylist osm-system/account.shop.web", 'a "lost" laptop: yes')})
+        self.assertEqual(
+            self.denied(), {"shop/web": ("account", "Denylist osm-system/account.shop.web", 'a "lost" laptop: yes')}
+        )
         with self.subTest("its machines get no certificate"):
             code, _, err = self.bootstrap("web-1", self.folder / "out")
             self.assertEqual(code, 3)
-            self.assertIn('gets no certificate: Denylist osm-system/account.shop.web denies it', err)
+            self.assertIn("gets no certificate: Denylist osm-system/account.shop.web denies it", err)
             self.assertEqual(self.bootstrap("api-1", self.folder / "api")[0], 0)
         with self.subTest("a check of policies says so"):
             code, out, _ = self.osm("policy", "check", "shop/web", "shop/api")
@@ -67,8 +69,7 @@ class Deny(ShopTest):
         self.assertEqual(set(self.denied()), set(accounts))
         at_once(*(("remove", account) for account in accounts[:8]), ("proxy", UUID))
         self.assertEqual(set(self.denied()), {UUID, *accounts[8:]})
-        self.assertEqual(sorted(path.name for path in self.mesh.iterdir()),
-                         ["osm-denylist.yaml", "shop.yaml"])
+        self.assertEqual(sorted(path.name for path in self.mesh.iterdir()), ["osm-denylist.yaml", "shop.yaml"])
 
     def test_a_command_waits_for_another_one_and_writes_nothing_if_that_one_does_not_end(self):
         other = os.open(self.mesh, os.O_RDONLY)
@@ -90,8 +91,9 @@ class Deny(ShopTest):
         """True if an `osm` has the directory open."""
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if ((process / "comm").read_text() == "osm\n" and
-                        any(os.readlink(fd) == str(directory) for fd in (process / "fd").iterdir())):
+                if (process / "comm").read_text() == "osm\n" and any(
+                    os.readlink(fd) == str(directory) for fd in (process / "fd").iterdir()
+                ):
                     return True
         return False
 
@@ -128,15 +130,17 @@ class Deny(ShopTest):
         self.assertEqual(self.bootstrap("web-1", self.folder / "web")[0], 0)
 
     def test_arguments_that_name_nothing_are_refused_and_nothing_is_written(self):
-        for arguments, says in ((("account", "web"), "is not NAMESPACE/NAME of a service account;"),
-                                (("account", "Shop/web"), "is not NAMESPACE/NAME"),
-                                (("account", UUID), "is not NAMESPACE/NAME"),
-                                (("proxy", "a-uuid"), "is not a proxy's UUID"),
-                                (("proxy", "shop/web"), "is not a proxy's UUID"),
-                                (("remove", "web"), "service account or a proxy's UUID"),
-                                (("account", "shop/web", "--wait", "soon"), "write 500ms, 30s, 5m or 1h30m"),
-                                (("account", "shop/web", "--reason", "x" * 257), "at most 256"),
-                                (("remove", "shop/web"), "is not denied by")):
+        for arguments, says in (
+            (("account", "web"), "is not NAMESPACE/NAME of a service account;"),
+            (("account", "Shop/web"), "is not NAMESPACE/NAME"),
+            (("account", UUID), "is not NAMESPACE/NAME"),
+            (("proxy", "a-uuid"), "is not a proxy's UUID"),
+            (("proxy", "shop/web"), "is not a proxy's UUID"),
+            (("remove", "web"), "service account or a proxy's UUID"),
+            (("account", "shop/web", "--wait", "soon"), "write 500ms, 30s, 5m or 1h30m"),
+            (("account", "shop/web", "--reason", "x" * 257), "at most 256"),
+            (("remove", "shop/web"), "is not denied by"),
+        ):
             with self.subTest(arguments):
                 code, out, err = self.deny(*arguments)
                 self.assertEqual((code, out), (1 if says == "is not denied by" else 2, ""))

@@ -4,6 +4,7 @@ bill of their materials.
 
 usage: elf_test.py --bin DIRECTORY
 """
+
 import hashlib
 import json
 import os
@@ -21,8 +22,11 @@ class Elf(DaemonTest):
         """`check` with the text of readelf for each program."""
         for program in PROGRAMS:
             with self.subTest(program):
-                check(subprocess.run(["readelf", "-W", option, self.bin / program], check=True,
-                                     capture_output=True, text=True).stdout)
+                check(
+                    subprocess.run(
+                        ["readelf", "-W", option, self.bin / program], check=True, capture_output=True, text=True
+                    ).stdout
+                )
 
     def test_no_folder_is_searched_for_libraries(self):
         # One that is empty is the current directory, so that whoever writes there runs as us.
@@ -39,8 +43,7 @@ class Elf(DaemonTest):
 
     def test_the_stack_and_buffers_are_guarded(self):
         def check(text):
-            imported = set(re.findall(r" UND (__\w+_chk\w*)", text)) | set(
-                re.findall(r" UND (__stack_chk_fail)", text))
+            imported = set(re.findall(r" UND (__\w+_chk\w*)", text)) | set(re.findall(r" UND (__stack_chk_fail)", text))
             self.assertIn("__stack_chk_fail", imported)
             self.assertTrue(imported - {"__stack_chk_fail"}, "no call is fortified")
 
@@ -61,10 +64,10 @@ class Materials(DaemonTest):
         for program in PROGRAMS:
             with self.subTest(program):
                 digest = hashlib.sha256((self.bin / program).read_bytes()).hexdigest()
-                self.assertEqual([{"alg": "SHA-256", "content": digest}],
-                                 self.components[program]["hashes"])
-                dynamic = subprocess.run(["readelf", "-dW", self.bin / program], check=True,
-                                         capture_output=True, text=True).stdout
+                self.assertEqual([{"alg": "SHA-256", "content": digest}], self.components[program]["hashes"])
+                dynamic = subprocess.run(
+                    ["readelf", "-dW", self.bin / program], check=True, capture_output=True, text=True
+                ).stdout
                 wanted = re.findall(r"NEEDED.*\[(.+)\]", dynamic)
                 self.assertGreater(len(wanted), 5)
                 for name in wanted:  # the file's name has more of the version
@@ -73,8 +76,9 @@ class Materials(DaemonTest):
 
     def test_libraries_have_the_version_of_their_package(self):
         ssl = next(c for name, c in self.components.items() if name.startswith("libssl.so"))
-        installed = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libssl3"], check=True,
-                                   capture_output=True, text=True).stdout
+        installed = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${Version}", "libssl3"], check=True, capture_output=True, text=True
+        ).stdout
         self.assertEqual(installed, ssl["version"])
         self.assertRegex(ssl["purl"], r"^pkg:deb/debian/libssl3@.*\?arch=")
         for name in ("Boost", "CLI11", "xds-protos"):
@@ -82,8 +86,7 @@ class Materials(DaemonTest):
 
     def test_version_says_what_was_linked(self):
         for program in ("osm-controller", "osm-injector"):
-            told = subprocess.run([self.bin / program, "--version"], check=True,
-                                  capture_output=True, text=True).stdout
+            told = subprocess.run([self.bin / program, "--version"], check=True, capture_output=True, text=True).stdout
             for name in ("gRPC", "protobuf", "OpenSSL", "Boost", "fmt", "yaml-cpp", "CLI11"):
                 self.assertRegex(told, rf"{name} \d+\.\d+")
         code, out, _ = self.osm("version", "--client")

@@ -3,6 +3,7 @@
 
 usage: late_test.py --bin DIRECTORY
 """
+
 import contextlib
 import http.server
 import json
@@ -17,8 +18,15 @@ from lib.mesh.daemon import Daemon, DaemonTest, run
 from lib.net.processes import NotYet, wait_for
 
 WAITS = "the start waits"
-FORBIDDEN = json.dumps({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
-                        "message": "secrets are forbidden: there is no Role"})
+FORBIDDEN = json.dumps(
+    {
+        "kind": "Status",
+        "status": "Failure",
+        "code": 403,
+        "reason": "Forbidden",
+        "message": "secrets are forbidden: there is no Role",
+    }
+)
 
 
 class Refusing(http.server.BaseHTTPRequestHandler):
@@ -45,16 +53,32 @@ class Late(DaemonTest):
             closed.bind(("127.0.0.1", 0))
             self.port = closed.getsockname()[1]
         self.kubeconfig = self.folder / "kubeconfig"
-        self.kubeconfig.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{self.port}",
-                                                   "certificate-authority": str(self.pki.ca)}}],
-            "users": [{"name": "u", "user": {}}]}))
+        self.kubeconfig.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                    "clusters": [
+                        {
+                            "name": "c",
+                            "cluster": {
+                                "server": f"https://127.0.0.1:{self.port}",
+                                "certificate-authority": str(self.pki.ca),
+                            },
+                        }
+                    ],
+                    "users": [{"name": "u", "user": {}}],
+                }
+            )
+        )
 
     def flags(self, program):
-        flags = {"osm-controller": ["--state-dir", self.state, "--ads-address", "127.0.0.1:0"],
-                 "osm-injector": ["--listen", "127.0.0.1:0"]}[program]
+        flags = {
+            "osm-controller": ["--state-dir", self.state, "--ads-address", "127.0.0.1:0"],
+            "osm-injector": ["--listen", "127.0.0.1:0"],
+        }[program]
         return ["--kubeconfig", self.kubeconfig, *flags]
 
     def start_daemon(self, program, first=WAITS):
@@ -78,8 +102,11 @@ class Late(DaemonTest):
                 self.assertIn("- certificate authority: ", body)
                 self.assertIn("Connection refused", body)
                 self.assertNotIn("generation", daemon.http("/version")[1])
-                self.assertRegex(daemon.http("/metrics")[1], r'(?m)^osm_problem\{.*'
-                                 r'code="unavailable",.*file="certificate authority".*\} 1$')
+                self.assertRegex(
+                    daemon.http("/metrics")[1],
+                    r"(?m)^osm_problem\{.*"
+                    r'code="unavailable",.*file="certificate authority".*\} 1$',
+                )
                 self.assert_ends_at_once(daemon)
 
     def test_each_reason_is_logged_once_and_a_missing_role_is_one(self):
@@ -93,6 +120,7 @@ class Late(DaemonTest):
                 server.socket = context.wrap_socket(server.socket, server_side=True)
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 with contextlib.closing(server.socket):
+
                     def forbidden():
                         status, body = daemon.http("/health/ready")
                         self.assertEqual(status, 503)

@@ -3,6 +3,7 @@
 
 usage: migrate_test.py --bin DIRECTORY
 """
+
 import json
 import os
 import pathlib
@@ -101,8 +102,13 @@ def group(regex, name="more"):
 class Migrate(DaemonTest):
     def check_text(self, text, *flags):
         """(exit code, report, stderr) of a dump."""
-        done = subprocess.run([self.bin / "osm", "migrate", "check", "-", "-o", "json", *flags],
-                              input=text, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [self.bin / "osm", "migrate", "check", "-", "-o", "json", *flags],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
     def found(self, *documents, edit=(), code, base=None):
@@ -131,37 +137,46 @@ class Migrate(DaemonTest):
     def test_people_get_a_table_and_a_summary(self):
         path = self.folder / "more.yaml"
         path.write_text(textwrap.dedent(EGRESS))
-        done = subprocess.run([self.bin / "osm", "migrate", "check", BASE, path], text=True,
-                              capture_output=True, timeout=60)
+        done = subprocess.run(
+            [self.bin / "osm", "migrate", "check", BASE, path], text=True, capture_output=True, timeout=60
+        )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, "9 objects: 9 same, 0 more, 0 less, 0 nothing; 5 others. "
-                         "Access: 0 refused here, 0 allowed here\n")
+        self.assertEqual(
+            done.stdout,
+            "9 objects: 9 same, 0 more, 0 less, 0 nothing; 5 others. Access: 0 refused here, 0 allowed here\n",
+        )
         base = self.folder / "base.yaml"
-        base.write_text(BASE.read_text().replace("enableEgressPolicy: false", "enableEgressPolicy: true")
-                        .replace("enableEgress: false", "enableEgress: true"))
-        done = subprocess.run([self.bin / "osm", "migrate", "check", base, path], text=True,
-                              capture_output=True, timeout=60)
+        base.write_text(
+            BASE.read_text()
+            .replace("enableEgressPolicy: false", "enableEgressPolicy: true")
+            .replace("enableEgress: false", "enableEgress: true")
+        )
+        done = subprocess.run(
+            [self.bin / "osm", "migrate", "check", base, path], text=True, capture_output=True, timeout=60
+        )
         self.assertEqual(done.returncode, 1)
         lines = done.stdout.splitlines()
         self.assertEqual(lines[0].split(), ["OBJECT", "VERDICT", "ACCESS", "FIELD"])
         self.assertEqual(lines[1].split(), ["Egress", "shop/pay", "nothing", "allowed", "spec"])
         self.assertTrue(lines[2].startswith("    reason: ") and lines[3].startswith("    remedy: "))
-        self.assertEqual(lines[-1], "9 objects: 8 same, 0 more, 0 less, 1 nothing; 5 others. "
-                         "Access: 0 refused here, 1 allowed here")
+        self.assertEqual(
+            lines[-1], "9 objects: 8 same, 0 more, 0 less, 1 nothing; 5 others. Access: 0 refused here, 1 allowed here"
+        )
 
     def test_a_difference_has_its_file_and_line(self):
         self.found(edit=[("tlsMinProtocolVersion: TLSv1_2", "tlsMinProtocolVersion: TLSv1_0")], code=1)
         line = next(n for n, text in enumerate(BASE.read_text().splitlines(), 1) if "tlsMinProtocol" in text)
-        self.assertEqual([(d["file"], d["line"]) for d in self.report["differences"]],
-                         [("standard input", line)])
+        self.assertEqual([(d["file"], d["line"]) for d in self.report["differences"]], [("standard input", line)])
 
     def test_a_dump_in_json_is_read(self):
-        config = {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshConfig",
-                  "metadata": {"name": "osm-mesh-config", "namespace": "osm-system"},
-                  "spec": {"featureFlags": {"enableWASMStats": True}}}
+        config = {
+            "apiVersion": "config.openservicemesh.io/v1alpha2",
+            "kind": "MeshConfig",
+            "metadata": {"name": "osm-mesh-config", "namespace": "osm-system"},
+            "spec": {"featureFlags": {"enableWASMStats": True}},
+        }
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [config]}, indent=4)
-        self.assertEqual(self.found(base=text, code=0),
-                         [(CONFIG, "less", "same", "spec.featureFlags.enableWASMStats")])
+        self.assertEqual(self.found(base=text, code=0), [(CONFIG, "less", "same", "spec.featureFlags.enableWASMStats")])
 
     def test_a_dump_of_ten_thousand_objects_takes_seconds_and_little_memory(self):
         path = self.folder / "large.yaml"
@@ -169,8 +184,9 @@ class Migrate(DaemonTest):
             out.write(BASE.read_text())
             for n in range(2500):  # a Service with its pod, behind an account of its own, and who calls it
                 out.write(LARGE.replace("NUMBER", str(n)).replace("ADDRESS", f"10.97.{n // 250}.{n % 250}"))
-        process = subprocess.Popen([self.bin / "osm", "migrate", "check", path, "-o", "json"],
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [self.bin / "osm", "migrate", "check", path, "-o", "json"], stdout=subprocess.PIPE, text=True
+        )
         report = json.load(process.stdout)
         process.stdout.close()
         _, status, used = os.wait4(process.pid, 0)
@@ -186,19 +202,29 @@ class Migrate(DaemonTest):
         self.assertLess(megabytes, 2000)
 
     def test_a_dump_that_cannot_be_read_is_wrong_usage(self):
-        for text, message in (("", "the dump has no objects: did kubectl fail?"),
-                              ("a: [", "standard input:1: not YAML"),
-                              ("just text", "not an object"),
-                              ("kind: List\nitems:\n- {kind: Service}", "standard input:3"),
-                              ("kind: Service\napiVersion: v1\n", "metadata")):
+        for text, message in (
+            ("", "the dump has no objects: did kubectl fail?"),
+            ("a: [", "standard input:1: not YAML"),
+            ("just text", "not an object"),
+            ("kind: List\nitems:\n- {kind: Service}", "standard input:3"),
+            ("kind: Service\napiVersion: v1\n", "metadata"),
+        ):
             with self.subTest(text):
                 code, report, err = self.check_text(text)
                 self.assertEqual((code, err), (2, ""))
                 self.assertIn(message, report["error"]["message"])
-        for arguments, message in (([self.folder / "absent.yaml"], "absent.yaml"), ([], "DUMP is required"),
-                                   (["-", "-o", "xml"], "xml")):
-            done = subprocess.run([self.bin / "osm", "migrate", "check", *arguments], timeout=60,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        for arguments, message in (
+            ([self.folder / "absent.yaml"], "absent.yaml"),
+            ([], "DUMP is required"),
+            (["-", "-o", "xml"], "xml"),
+        ):
+            done = subprocess.run(
+                [self.bin / "osm", "migrate", "check", *arguments],
+                timeout=60,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(message, done.stderr)
 
@@ -221,46 +247,72 @@ class Migrate(DaemonTest):
     # ---- settings and versions
 
     def test_unused_fields_of_the_meshconfig_are_listed_unless_they_are_off(self):
-        rows = self.found(code=0, edit=[
-            ("enableWASMStats: false", "enableWASMStats: true"), ("keyAlgorithm: RSA", "keyAlgorithm: ECDSA"),
-            ("configResyncInterval: 0s", "configResyncInterval: 30s"),
-            ("enableDebugServer: false", "enableDebugServer: true")])
-        self.assertEqual(sorted(rows), sorted((CONFIG, "less", "same", field) for field in (
-            "spec.featureFlags.enableWASMStats", "spec.certificate.certKeyBitSize",
-            "spec.sidecar.configResyncInterval", "spec.observability.enableDebugServer")))
+        rows = self.found(
+            code=0,
+            edit=[
+                ("enableWASMStats: false", "enableWASMStats: true"),
+                ("keyAlgorithm: RSA", "keyAlgorithm: ECDSA"),
+                ("configResyncInterval: 0s", "configResyncInterval: 30s"),
+                ("enableDebugServer: false", "enableDebugServer: true"),
+            ],
+        )
+        self.assertEqual(
+            sorted(rows),
+            sorted(
+                (CONFIG, "less", "same", field)
+                for field in (
+                    "spec.featureFlags.enableWASMStats",
+                    "spec.certificate.certKeyBitSize",
+                    "spec.sidecar.configResyncInterval",
+                    "spec.observability.enableDebugServer",
+                )
+            ),
+        )
 
     def test_a_meshconfig_that_is_refused_here_refuses_everything(self):
         self.assertEqual(
             self.found(edit=[("tlsMinProtocolVersion: TLSv1_2", "tlsMinProtocolVersion: TLSv1_0")], code=1),
-            [(CONFIG, "nothing", "refused", "spec.sidecar.tlsMinProtocolVersion")])
+            [(CONFIG, "nothing", "refused", "spec.sidecar.tlsMinProtocolVersion")],
+        )
 
     def test_a_meshconfig_of_the_old_version_means_nothing(self):
         old = ("config.openservicemesh.io/v1alpha2", "config.openservicemesh.io/v1alpha1")
         permissive = ("enablePermissiveTrafficPolicyMode: false", "enablePermissiveTrafficPolicyMode: true")
-        authorizer = ("inboundExternalAuthorization: {enable: false",
-                      "inboundExternalAuthorization: {enable: true, address: a.b, port: 1")
-        for edits, access, code in (([old], "same", 0), ([old, permissive], "refused", 1),
-                                    ([old, authorizer], "allowed", 1)):
+        authorizer = (
+            "inboundExternalAuthorization: {enable: false",
+            "inboundExternalAuthorization: {enable: true, address: a.b, port: 1",
+        )
+        for edits, access, code in (
+            ([old], "same", 0),
+            ([old, permissive], "refused", 1),
+            ([old, authorizer], "allowed", 1),
+        ):
             with self.subTest(edits):
-                self.assertEqual(self.found(edit=edits, code=code),
-                                 [(CONFIG, "nothing", access, "apiVersion")])
+                self.assertEqual(self.found(edit=edits, code=code), [(CONFIG, "nothing", access, "apiVersion")])
         self.assertIn("v1alpha2", self.report["differences"][0]["remedy"])
         with self.subTest("other differences show beside it"):
-            self.assertEqual(self.found(edit=[old, ("enableWASMStats: false", "enableWASMStats: true")], code=0),
-                             [(CONFIG, "nothing", "same", "apiVersion"),
-                              (CONFIG, "less", "same", "spec.featureFlags.enableWASMStats")])
+            self.assertEqual(
+                self.found(edit=[old, ("enableWASMStats: false", "enableWASMStats: true")], code=0),
+                [
+                    (CONFIG, "nothing", "same", "apiVersion"),
+                    (CONFIG, "less", "same", "spec.featureFlags.enableWASMStats"),
+                ],
+            )
 
     def test_old_versions_of_smi_mean_nothing(self):
         for kind, old, access, code in (
-                ("TrafficTarget", "access.smi-spec.io/v1alpha2", "refused", 1),
-                ("HTTPRouteGroup", "specs.smi-spec.io/v1alpha3", "refused", 1),
-                ("TCPRoute", "specs.smi-spec.io/v1alpha1", "refused", 1),
-                ("TrafficSplit", "split.smi-spec.io/v1alpha4", "same", 0)):
+            ("TrafficTarget", "access.smi-spec.io/v1alpha2", "refused", 1),
+            ("HTTPRouteGroup", "specs.smi-spec.io/v1alpha3", "refused", 1),
+            ("TCPRoute", "specs.smi-spec.io/v1alpha1", "refused", 1),
+            ("TrafficSplit", "split.smi-spec.io/v1alpha4", "same", 0),
+        ):
             with self.subTest(kind):
                 self.assertEqual(
-                    self.found(f"{{apiVersion: {old}, kind: {kind}, metadata: {{name: x, namespace: shop}}}}",
-                               code=code),
-                    [(f"{kind} shop/x", "nothing", access, "apiVersion")])
+                    self.found(
+                        f"{{apiVersion: {old}, kind: {kind}, metadata: {{name: x, namespace: shop}}}}", code=code
+                    ),
+                    [(f"{kind} shop/x", "nothing", access, "apiVersion")],
+                )
 
     def test_definitions_with_old_versions_in_their_storage_are_listed(self):
         definition = """
@@ -272,18 +324,34 @@ class Migrate(DaemonTest):
             """
         self.assertEqual(
             self.found(definition % "[v1alpha1, v1alpha2]", code=0),
-            [("CustomResourceDefinition.apiextensions.k8s.io meshconfigs.config.openservicemesh.io",
-              "nothing", "same", "status.storedVersions")])
+            [
+                (
+                    "CustomResourceDefinition.apiextensions.k8s.io meshconfigs.config.openservicemesh.io",
+                    "nothing",
+                    "same",
+                    "status.storedVersions",
+                )
+            ],
+        )
         self.assertEqual(self.found(definition % "[v1alpha2]", code=0), [])
 
     def test_kinds_of_osms_main_branch_are_read_too(self):
-        for kind, group_of, version in (("Telemetry", "policy", "v1alpha1"), ("ExtensionService", "config", "v1alpha2")):
+        for kind, group_of, version in (
+            ("Telemetry", "policy", "v1alpha1"),
+            ("ExtensionService", "config", "v1alpha2"),
+        ):
             namespace = "shop" if group_of == "policy" else "osm-system"
-            self.assertEqual(self.found(f"""
+            self.assertEqual(
+                self.found(
+                    f"""
                 apiVersion: {group_of}.openservicemesh.io/{version}
                 kind: {kind}
                 metadata: {{name: x, namespace: {namespace}}}
-                """, code=0), [(f"{kind} {namespace}/x", "nothing", "same", "spec")])
+                """,
+                    code=0,
+                ),
+                [(f"{kind} {namespace}/x", "nothing", "same", "spec")],
+            )
 
     def test_a_root_outside_of_the_mesh_needs_fingerprints(self):
         root = """
@@ -297,8 +365,7 @@ class Migrate(DaemonTest):
         name = "MeshRootCertificate osm-system/osm-mesh-root-certificate"
         fingerprint = (name, "less", "refused", "spec.rootFingerprints")
         self.assertEqual(self.found(root % "active", code=1), [fingerprint])
-        self.assertEqual(self.found(root % "inactive", code=1),
-                         [fingerprint, (name, "more", "same", "spec.role")])
+        self.assertEqual(self.found(root % "inactive", code=1), [fingerprint, (name, "more", "same", "spec.role")])
 
     # ---- policies of OSM
 
@@ -307,22 +374,28 @@ class Migrate(DaemonTest):
         everywhere = ("enableEgress: false", "enableEgress: true")
         self.assertEqual(self.found(EGRESS, code=0), [])
         self.assertEqual(self.found(EGRESS, edit=[obeyed], code=0), [])
-        self.assertEqual(self.found(EGRESS, edit=[("enableEgressPolicy: false", "")], code=1),
-                         [("Egress shop/pay", "more", "allowed", "spec")])
-        self.assertEqual(self.found(EGRESS, edit=[obeyed, everywhere], code=1),
-                         [("Egress shop/pay", "nothing", "allowed", "spec")])
+        self.assertEqual(
+            self.found(EGRESS, edit=[("enableEgressPolicy: false", "")], code=1),
+            [("Egress shop/pay", "more", "allowed", "spec")],
+        )
+        self.assertEqual(
+            self.found(EGRESS, edit=[obeyed, everywhere], code=1), [("Egress shop/pay", "nothing", "allowed", "spec")]
+        )
         https = EGRESS.replace("protocol: http", "protocol: https")
-        self.assertEqual(self.found(https, edit=[obeyed, everywhere], code=0),
-                         [("Egress shop/pay", "nothing", "same", "spec")])
+        self.assertEqual(
+            self.found(https, edit=[obeyed, everywhere], code=0), [("Egress shop/pay", "nothing", "same", "spec")]
+        )
         narrow = EGRESS.replace("ports:", "ipAddresses: [192.0.2.0/24]\n      ports:")
-        for text, field in ((narrow, "spec.ipAddresses"),
-                            (https.replace("hosts: [pay.example.com]", "hosts: []"), "spec.ports"),
-                            (EGRESS.replace("web, namespace: shop", "web, namespace: store"),
-                             "spec.sources[0].namespace")):
+        for text, field in (
+            (narrow, "spec.ipAddresses"),
+            (https.replace("hosts: [pay.example.com]", "hosts: []"), "spec.ports"),
+            (EGRESS.replace("web, namespace: shop", "web, namespace: store"), "spec.sources[0].namespace"),
+        ):
             with self.subTest(field):
                 self.assertEqual(self.found(text, code=0), [])
-                self.assertEqual(self.found(text, edit=[obeyed], code=1),
-                                 [("Egress shop/pay", "less", "refused", field)])
+                self.assertEqual(
+                    self.found(text, edit=[obeyed], code=1), [("Egress shop/pay", "less", "refused", field)]
+                )
 
     def test_an_ingressbackend_admits_whom_it_names_and_nobody_else(self):
         backend = """
@@ -336,14 +409,20 @@ class Migrate(DaemonTest):
         for edit in ([], [("PolicyMode: false", "PolicyMode: true")]):
             self.assertEqual(self.found(backend, edit=edit, code=0), [])
         off = [("enableIngressBackendPolicy: true", "enableIngressBackendPolicy: false")]
-        self.assertEqual(self.found(backend, edit=off, code=1),
-                         [("IngressBackend shop/web", "nothing", "refused", "spec.backends")])
+        self.assertEqual(
+            self.found(backend, edit=off, code=1), [("IngressBackend shop/web", "nothing", "refused", "spec.backends")]
+        )
         # OSM v1.2 admitted everybody, or everybody with a certificate of the mesh.
         source = "[{kind: Service, name: gateway, namespace: ingress}]"
-        for change in ((source, "[]"), (source, "[{kind: AuthenticatedPrincipal, name: gw.a}]"),
-                       ("protocol: http}", "protocol: https}")):
-            self.assertEqual(self.found(backend.replace(*change), code=1),
-                             [("IngressBackend shop/web", "less", "refused", "spec.backends[0]")])
+        for change in (
+            (source, "[]"),
+            (source, "[{kind: AuthenticatedPrincipal, name: gw.a}]"),
+            ("protocol: http}", "protocol: https}"),
+        ):
+            self.assertEqual(
+                self.found(backend.replace(*change), code=1),
+                [("IngressBackend shop/web", "less", "refused", "spec.backends[0]")],
+            )
 
     def test_a_retry_outside_of_the_mesh_means_nothing_if_v1_2_obeyed_it(self):
         retry = """
@@ -357,8 +436,10 @@ class Migrate(DaemonTest):
             """
         self.assertEqual(self.found(retry, code=0), [])
         obeyed = [("enableRetryPolicy: false", "enableRetryPolicy: true")]
-        self.assertEqual(self.found(retry, edit=obeyed, code=0),
-                         [("Retry outside/again", "nothing", "same", "spec.source.namespace")])
+        self.assertEqual(
+            self.found(retry, edit=obeyed, code=0),
+            [("Retry outside/again", "nothing", "same", "spec.source.namespace")],
+        )
         inside = retry.replace("namespace: outside", "namespace: shop")
         self.assertEqual(self.found(inside, edit=obeyed, code=0), [])
 
@@ -371,18 +452,29 @@ class Migrate(DaemonTest):
             """
         self.assertEqual(self.found(setting % "api.shop.svc.cluster.local", code=0), [])
         with self.subTest("OSM v1.2 found it by the full name only, so it limited nothing"):
-            self.assertEqual(self.found(setting % "api.shop", code=1),
-                             [("UpstreamTrafficSetting shop/api", "more", "refused", "spec.host")])
+            self.assertEqual(
+                self.found(setting % "api.shop", code=1),
+                [("UpstreamTrafficSetting shop/api", "more", "refused", "spec.host")],
+            )
             self.assertEqual(self.found(setting % "api", code=0), [])
         with self.subTest("a Service of another namespace, unless an Egress names the setting"):
             elsewhere = setting % "api.store.svc.cluster.local"
-            self.assertEqual(self.found(elsewhere, code=0),
-                             [("UpstreamTrafficSetting shop/api", "nothing", "same", "spec.host")])
-            self.assertEqual(self.found(elsewhere, EGRESS + """  matches:
+            self.assertEqual(
+                self.found(elsewhere, code=0), [("UpstreamTrafficSetting shop/api", "nothing", "same", "spec.host")]
+            )
+            self.assertEqual(
+                self.found(
+                    elsewhere,
+                    EGRESS
+                    + """  matches:
       - apiGroup: policy.openservicemesh.io/v1alpha1
         kind: UpstreamTrafficSetting
         name: api
-    """, code=0), [])
+    """,
+                    code=0,
+                ),
+                [],
+            )
 
     # ---- access
 
@@ -407,8 +499,9 @@ class Migrate(DaemonTest):
 
     def test_targets_that_overlap_add_up(self):
         everything = MIXED_TARGET % ("admin-api", "api", "all", "admin")
-        self.assertEqual(self.found(everything, code=1),
-                         [("TrafficTarget shop/web-api", "more", "allowed", "spec.rules")])
+        self.assertEqual(
+            self.found(everything, code=1), [("TrafficTarget shop/web-api", "more", "allowed", "spec.rules")]
+        )
         self.assertIn("TrafficTarget shop/admin-api covers with .*", self.report["differences"][0]["reason"])
         with self.subTest("the same route is no overlap"):
             self.assertEqual(self.found(MIXED_TARGET % ("admin-api", "api", "buy", "admin"), code=0), [])
@@ -425,23 +518,30 @@ class Migrate(DaemonTest):
             with self.subTest(regex):
                 self.assertEqual(self.found(group(regex), target, code=0), [])
         with self.subTest("the Service says how"):
-            chosen = ("kind: Service\n  metadata: {name: api, namespace: shop}",
-                      "kind: Service\n  metadata: {name: api, namespace: shop, annotations: "
-                      "{openservicemesh.io/http-paths: unchecked}}")
+            chosen = (
+                "kind: Service\n  metadata: {name: api, namespace: shop}",
+                "kind: Service\n  metadata: {name: api, namespace: shop, annotations: "
+                "{openservicemesh.io/http-paths: unchecked}}",
+            )
             self.assertEqual(self.found(group("/files/.*"), target, edit=[chosen], code=0), [])
 
     def test_elements_that_are_left_out_mean_less_and_objects_nothing(self):
         header = group("/x").replace("methods: [GET]", "headers: [{a: b}, {a: c}]")
-        self.assertEqual(self.found(header, code=1),
-                         [("HTTPRouteGroup shop/more", "less", "refused", "spec.matches[0].headers[1].a")])
+        self.assertEqual(
+            self.found(header, code=1),
+            [("HTTPRouteGroup shop/more", "less", "refused", "spec.matches[0].headers[1].a")],
+        )
         target = MIXED_TARGET % ("dots", "api", "buy", "a.b")
-        self.assertEqual(self.found(target, code=1),
-                         [("TrafficTarget shop/dots", "less", "refused", "spec.sources[0].name")])
+        self.assertEqual(
+            self.found(target, code=1), [("TrafficTarget shop/dots", "less", "refused", "spec.sources[0].name")]
+        )
         target = (MIXED_TARGET % ("dots", "api", "buy", "web")).replace("name: api, namespace: shop},", "x},")
-        target = target.replace("{kind: ServiceAccount, name: api, namespace: shop}",
-                                "{kind: ServiceAccount, name: a.b, namespace: shop}")
-        self.assertEqual(self.found(target, code=1),
-                         [("TrafficTarget shop/dots", "nothing", "refused", "spec.destination.name")])
+        target = target.replace(
+            "{kind: ServiceAccount, name: api, namespace: shop}", "{kind: ServiceAccount, name: a.b, namespace: shop}"
+        )
+        self.assertEqual(
+            self.found(target, code=1), [("TrafficTarget shop/dots", "nothing", "refused", "spec.destination.name")]
+        )
         with self.subTest("OSM v1.2 dropped a target of another namespace too"):
             self.assertEqual(self.found(target.replace("a.b, namespace: shop", "api, namespace: x"), code=0), [])
 
@@ -454,16 +554,23 @@ class Migrate(DaemonTest):
             metadata: {name: api, namespace: shop}
             spec: {service: api%s, backends: [{service: api, weight: %s}]}
             """
-        self.assertEqual(self.found(split % ("", 0), code=1),
-                         [("TrafficSplit shop/api", "less", "refused", "spec.backends")])
+        self.assertEqual(
+            self.found(split % ("", 0), code=1), [("TrafficSplit shop/api", "less", "refused", "spec.backends")]
+        )
         self.assertEqual(self.found(split % (".shop:80", 1), code=0), [])
-        self.assertEqual(self.found(split % ("", "500m"), code=0),
-                         [("TrafficSplit shop/api", "nothing", "same", "spec.backends[0].weight")])
-        headless = ("clusterIP: 10.96.0.10\n    clusterIPs: [10.96.0.10]\n    ports:\n    - {name: http,",
-                    "clusterIP: None\n    ports:\n    - {name: tcp-x,")
+        self.assertEqual(
+            self.found(split % ("", "500m"), code=0),
+            [("TrafficSplit shop/api", "nothing", "same", "spec.backends[0].weight")],
+        )
+        headless = (
+            "clusterIP: 10.96.0.10\n    clusterIPs: [10.96.0.10]\n    ports:\n    - {name: http,",
+            "clusterIP: None\n    ports:\n    - {name: tcp-x,",
+        )
         with self.subTest("TCP to a headless Service"):
-            self.assertIn(("TrafficSplit shop/api", "less", "same", "spec.service"),
-                          self.found(split % ("", 1), edit=[headless], code=1))
+            self.assertIn(
+                ("TrafficSplit shop/api", "less", "same", "spec.service"),
+                self.found(split % ("", 1), edit=[headless], code=1),
+            )
 
     def test_ports_that_v1_2_could_not_serve_mean_more(self):
         service = """
@@ -473,31 +580,45 @@ class Migrate(DaemonTest):
             spec: {clusterIP: %s, ports: [%s]}
             """
         dns = "{name: http, port: 53}, {name: udp, port: 53, protocol: UDP}"
-        self.assertEqual(self.found(service % ("10.96.0.12", dns), code=0),
-                         [("Service shop/dns", "more", "same", "spec.ports[1]")])
+        self.assertEqual(
+            self.found(service % ("10.96.0.12", dns), code=0), [("Service shop/dns", "more", "same", "spec.ports[1]")]
+        )
         two = "{name: http, port: 80, targetPort: 8080}, {name: http-b, port: 81, targetPort: 8080}"
-        self.assertEqual(self.found(service % ("10.96.0.12", two), code=0),
-                         [("Service shop/dns", "more", "same", "spec.ports")])
-        self.assertEqual(self.found(service % ("None", "{name: http, port: 80}"), code=0),
-                         [("Service shop/dns", "more", "same", "spec.clusterIP")])
+        self.assertEqual(
+            self.found(service % ("10.96.0.12", two), code=0), [("Service shop/dns", "more", "same", "spec.ports")]
+        )
+        self.assertEqual(
+            self.found(service % ("None", "{name: http, port: 80}"), code=0),
+            [("Service shop/dns", "more", "same", "spec.clusterIP")],
+        )
         for known in ("kubernetes.io/h2c", "kubernetes.io/ws", "kubernetes.io/wss"):
             port = "{name: http, port: 80, appProtocol: %s}" % known
             self.assertEqual(
                 self.found(service % ("10.96.0.12", port), code=1),
-                [("Service shop/dns", "more", "allowed", "spec.ports[0].appProtocol")])
-        for same in ("{name: udp, port: 53, protocol: UDP}", "{name: x, port: 1, appProtocol: redis}",
-                     "{name: tcp, port: 1}"):
+                [("Service shop/dns", "more", "allowed", "spec.ports[0].appProtocol")],
+            )
+        for same in (
+            "{name: udp, port: 53, protocol: UDP}",
+            "{name: x, port: 1, appProtocol: redis}",
+            "{name: tcp, port: 1}",
+        ):
             with self.subTest(same):
                 self.assertEqual(self.found(service % ("10.96.0.12", same), code=0), [])
 
     def test_annotations_of_metrics_are_the_same_and_windows_is_gone(self):
-        metrics = ("sidecar-injection: enabled", "sidecar-injection: enabled\n      openservicemesh.io/metrics: enabled")
+        metrics = (
+            "sidecar-injection: enabled",
+            "sidecar-injection: enabled\n      openservicemesh.io/metrics: enabled",
+        )
         scraped = ("    name: api-1\n", "    name: api-1\n    annotations: {prometheus.io/scrape: 'true'}\n")
         self.assertEqual(self.found(edit=[metrics, scraped], code=0), [])
-        windows = ("    namespace: shop\n  spec:\n    containers:",
-                   "    namespace: shop\n  spec:\n    nodeSelector: {kubernetes.io/os: windows}\n    containers:")
-        self.assertEqual(self.found(edit=[windows], code=1),
-                         [("Pod shop/api-1", "less", "refused", "spec.nodeSelector")])
+        windows = (
+            "    namespace: shop\n  spec:\n    containers:",
+            "    namespace: shop\n  spec:\n    nodeSelector: {kubernetes.io/os: windows}\n    containers:",
+        )
+        self.assertEqual(
+            self.found(edit=[windows], code=1), [("Pod shop/api-1", "less", "refused", "spec.nodeSelector")]
+        )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 usage: process_test.py --bin DIRECTORY
 """
+
 import contextlib
 import os
 import pathlib
@@ -46,8 +47,9 @@ class Process(DaemonTest):
         host, port = self.controller.addresses["ads_address"].rsplit(":", 1)
         limit, _ = resource.prlimit(self.controller.process.pid, resource.RLIMIT_NOFILE)
         self.assertEqual(self.metric("max_fds"), limit)
-        wait_for("the kernel counts as many", lambda: abs(
-            self.metric("open_fds") - len(os.listdir(self.proc / "fd"))) <= 2)
+        wait_for(
+            "the kernel counts as many", lambda: abs(self.metric("open_fds") - len(os.listdir(self.proc / "fd"))) <= 2
+        )
         before = self.metric("open_fds")
         with contextlib.ExitStack() as stack:
             for _ in range(20):
@@ -63,8 +65,13 @@ class Process(DaemonTest):
         self.assertNotIn("osm_metrics_dropped_total", page)
         names = re.findall(r"^# TYPE (process_\w+) ", page, re.M)
         self.assertEqual(sorted(names), sorted(set(names)))
-        self.assertEqual(set(names), {f"process_{name}" for name in (
-            "cpu_seconds_total", "resident_memory_bytes", "open_fds", "max_fds", "start_time_seconds")})
+        self.assertEqual(
+            set(names),
+            {
+                f"process_{name}"
+                for name in ("cpu_seconds_total", "resident_memory_bytes", "open_fds", "max_fds", "start_time_seconds")
+            },
+        )
         self.assertEqual(sorted(re.findall(r"^# HELP (process_\w+) ", page, re.M)), sorted(names))
 
 

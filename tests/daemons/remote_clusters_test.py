@@ -4,6 +4,7 @@ a cluster that does not answer keeps nobody from starting.
 
 usage: remote_clusters_test.py --bin DIRECTORY
 """
+
 import json
 import re
 import subprocess
@@ -12,10 +13,13 @@ from lib.mesh.daemon import DaemonTest, run
 from lib.net.processes import wait_for
 
 KUBECONFIG = {
-    "apiVersion": "v1", "kind": "Config", "current-context": "a",
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "a",
     "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
     "users": [{"name": "a", "user": {"token": "secret-token"}}],
-    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]}
+    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+}
 
 
 class RemoteClusters(DaemonTest):
@@ -66,8 +70,9 @@ class RemoteClusters(DaemonTest):
             self.assertIn("is not a DNS label of at most 52 bytes", error)
 
     def osm_controller(self, *flags):
-        done = subprocess.run([self.bin / "osm-controller", "--mesh-dir", self.mesh, *flags],
-                              capture_output=True, text=True, timeout=20)
+        done = subprocess.run(
+            [self.bin / "osm-controller", "--mesh-dir", self.mesh, *flags], capture_output=True, text=True, timeout=20
+        )
         return done.returncode, done.stdout, done.stderr
 
 

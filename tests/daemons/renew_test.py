@@ -3,6 +3,7 @@
 
 usage: renew_test.py --bin DIRECTORY
 """
+
 import datetime
 import fcntl
 import hashlib
@@ -29,8 +30,7 @@ class RenewTest(ShopTest):
     def setUp(self):
         super().setUp()
         self.out = self.folder / "web-1"
-        self.assertEqual(self.bootstrap("web-1", self.out, controller=self.controller.addresses[
-            "ads_address"])[0], 0)
+        self.assertEqual(self.bootstrap("web-1", self.out, controller=self.controller.addresses["ads_address"])[0], 0)
 
     def write_mesh(self):
         self.write("shop.yaml", *(each for each in objects.shop() if each != WEB))
@@ -52,13 +52,20 @@ class RenewTest(ShopTest):
         return {name: (self.out / name).read_text() for name in FILES}
 
     def serial(self):
-        return openssl("x509", "-noout", "-serial", "-in",
-                       self.out / "sds_cert.pem").split("=")[1].strip().lower().lstrip("0")
+        return (
+            openssl("x509", "-noout", "-serial", "-in", self.out / "sds_cert.pem")
+            .split("=")[1]
+            .strip()
+            .lower()
+            .lstrip("0")
+        )
 
     def assert_whole(self):
         """The key is the certificate's, and nothing was left beside them."""
-        self.assertEqual(openssl("pkey", "-pubout", "-in", self.out / "sds_key.pem"),
-                         openssl("x509", "-noout", "-pubkey", "-in", self.out / "sds_cert.pem"))
+        self.assertEqual(
+            openssl("pkey", "-pubout", "-in", self.out / "sds_key.pem"),
+            openssl("x509", "-noout", "-pubkey", "-in", self.out / "sds_cert.pem"),
+        )
         self.assertEqual([p.name for p in self.out.iterdir() if p.name.startswith(".")], [])
 
     def assert_failed(self, *parts, flags=("--force",), code=1):
@@ -80,8 +87,7 @@ class RenewTest(ShopTest):
         """(chain, key) under the mesh's CA; `begin` and `end` are hours from now."""
         now = datetime.datetime.now(datetime.timezone.utc)
         authority = Authority(self.folder / f"authority-{label}", self.state / "ca" / "ca.pem")
-        return authority.issue("x", uri, now + datetime.timedelta(hours=begin),
-                               now + datetime.timedelta(hours=end))
+        return authority.issue("x", uri, now + datetime.timedelta(hours=begin), now + datetime.timedelta(hours=end))
 
     def uri(self):
         text = openssl("x509", "-noout", "-ext", "subjectAltName", "-in", self.out / "sds_cert.pem")
@@ -94,8 +100,10 @@ class Renew(RenewTest):
         text = file.read_text()
         self.assertIn(f'{{san_type: URI, matcher: {{exact: "{CONTROLLER}"}}}}', text)
         before = self.contents()
-        for other in (text.replace("cluster.local", "old.example"),
-                      text.split("    match_typed_subject_alt_names:")[0]):  # of an older version
+        for other in (
+            text.replace("cluster.local", "old.example"),
+            text.split("    match_typed_subject_alt_names:")[0],
+        ):  # of an older version
             file.write_text(other)
             code, out, err = self.renew()
             self.assertEqual(code, 0, err)
@@ -126,8 +134,11 @@ class Renew(RenewTest):
         self.assert_whole()
         for name in FILES:
             now = (self.out / name).stat()
-            self.assertEqual((now.st_mode, now.st_uid, now.st_gid),
-                             (stats[name].st_mode, stats[name].st_uid, stats[name].st_gid), name)
+            self.assertEqual(
+                (now.st_mode, now.st_uid, now.st_gid),
+                (stats[name].st_mode, stats[name].st_uid, stats[name].st_gid),
+                name,
+            )
         [line] = self.controller.log("proxy certificate renewed")
         self.assertEqual(line["workload"], "shop/web-1")
         self.assertEqual(line["serial_number"].lower().lstrip("0"), self.serial())
@@ -155,16 +166,18 @@ class Renew(RenewTest):
         self.assertFalse(self.controller.log("proxy certificate renewed"))
 
     def test_the_key_is_of_the_kind_that_the_mesh_asks_for(self):
-        for algorithm, expected in (("RSA", "Private-Key: (2048 bit"), ("Ed25519", "ED25519"),
-                                    ("ECDSA", "prime256v1")):
+        for algorithm, expected in (("RSA", "Private-Key: (2048 bit"), ("Ed25519", "ED25519"), ("ECDSA", "prime256v1")):
             with self.subTest(algorithm):
-                self.write("config.yaml", objects.mesh_config(
-                    certificate={"keyAlgorithm": algorithm}))
-                wait_for("the setting", lambda: self.controller.admin(
-                    "/v1/vm/subject?name=web-1&namespace=shop")[1]["key_algorithm"] == algorithm)
+                self.write("config.yaml", objects.mesh_config(certificate={"keyAlgorithm": algorithm}))
+                wait_for(
+                    "the setting",
+                    lambda: (
+                        self.controller.admin("/v1/vm/subject?name=web-1&namespace=shop")[1]["key_algorithm"]
+                        == algorithm
+                    ),
+                )
                 self.renewed("--force")
-                self.assertIn(expected, openssl("pkey", "-noout", "-text", "-in",
-                                                self.out / "sds_key.pem"))
+                self.assertIn(expected, openssl("pkey", "-noout", "-text", "-in", self.out / "sds_key.pem"))
 
     def test_a_machine_that_has_left_the_mesh_gets_nothing(self):
         (self.mesh / "web.yaml").unlink()
@@ -177,8 +190,10 @@ class Renew(RenewTest):
         changed["spec"]["serviceAccount"] = "api"
         # The UUID is the machine's, and so the same.
         self.write("web.yaml", changed)
-        wait_for("the change", lambda: "/api" in self.controller.admin(
-            "/v1/vm/subject?name=web-1&namespace=shop")[1]["spiffe_id"])
+        wait_for(
+            "the change",
+            lambda: "/api" in self.controller.admin("/v1/vm/subject?name=web-1&namespace=shop")[1]["spiffe_id"],
+        )
         self.assert_failed("identity-mismatch", "shop/api", code=3)
 
     def test_a_certificate_that_has_ended_asks_nobody_and_says_what_to_run(self):
@@ -209,12 +224,24 @@ class Renew(RenewTest):
         self.assert_failed("another `osm vm renew`")
         before = self.contents()
         bootstrap = subprocess.Popen(
-            [self.bin / "osm", "vm", "bootstrap", "web-1", "-n", "shop", "--controller",
-             self.controller.addresses["ads_address"], "--out", self.out, "--state-dir",
-             self.state], stdout=subprocess.DEVNULL)
+            [
+                self.bin / "osm",
+                "vm",
+                "bootstrap",
+                "web-1",
+                "-n",
+                "shop",
+                "--controller",
+                self.controller.addresses["ads_address"],
+                "--out",
+                self.out,
+                "--state-dir",
+                self.state,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         self.addCleanup(lambda: bootstrap.poll() is None and bootstrap.kill())
-        wait_for("its certificate", lambda: len(self.controller.log(
-            "proxy certificate issued for a machine")) == 2)
+        wait_for("its certificate", lambda: len(self.controller.log("proxy certificate issued for a machine")) == 2)
         self.assertEqual(self.contents(), before)
         fcntl.flock(held, fcntl.LOCK_UN)
         self.assertEqual(bootstrap.wait(20), 0)
@@ -222,8 +249,7 @@ class Renew(RenewTest):
         self.assert_whole()
 
     def test_a_key_that_is_not_the_certificates_is_told(self):
-        self.install((self.out / "sds_cert.pem").read_text(),
-                     openssl("genpkey", "-algorithm", "ed25519"))
+        self.install((self.out / "sds_cert.pem").read_text(), openssl("genpkey", "-algorithm", "ed25519"))
         code, _, err = self.renew()
         self.assertEqual(code, 1)
         self.assertIn("sds_key.pem: is not the key of sds_cert.pem. Run `osm vm bootstrap`", err)
@@ -254,12 +280,13 @@ class Renew(RenewTest):
 
 class Staying(RenewTest):
     def stay(self):
-        process = subprocess.Popen(self.command("--every", "1s"), stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            self.command("--every", "1s"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         self.addCleanup(lambda: process.poll() is None and process.kill())
         out, err = [], []
         for stream, lines in ((process.stdout, out), (process.stderr, err)):
-            reader = threading.Thread(target=lambda s=stream, l=lines: l.extend(iter(s.readline, "")))
+            reader = threading.Thread(target=lambda s=stream, to=lines: to.extend(iter(s.readline, "")))
             reader.start()
             self.addCleanup(stream.close)
             self.addCleanup(reader.join)
@@ -290,8 +317,7 @@ class Staying(RenewTest):
         wait_for("the first look", lambda: out)
         self.controller.stop()
         wait_for("the failure", lambda: err)
-        self.assertIn(f"the controller at {self.controller.addresses['ads_address']}: failed to connect",
-                      err[0])
+        self.assertIn(f"the controller at {self.controller.addresses['ads_address']}: failed to connect", err[0])
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(20), 0)
@@ -302,28 +328,36 @@ class InTheControllersPlace(RenewTest):
         """Whoever has a certificate with these URIs, for servers, of the mesh's CA or another."""
         folder = self.folder / hashlib.sha256(repr((uris, pem)).encode()).hexdigest()[:8]
         authority = Authority(folder, pem or self.state / "ca" / "ca.pem")
-        made = Impostor(socket.create_server(("127.0.0.1", 0)),
-                        authority.for_days("impostor", uris, uses="serverAuth, clientAuth"))
+        made = Impostor(
+            socket.create_server(("127.0.0.1", 0)), authority.for_days("impostor", uris, uses="serverAuth, clientAuth")
+        )
         self.addCleanup(made.close)
         return made, "127.0.0.1:%d" % made.listener.getsockname()[1]
 
     def test_a_certificate_of_the_mesh_that_is_not_the_controllers_is_told_nothing(self):
-        for uris in (["spiffe://cluster.local/ns/shop/sa/web"], [self.uri()],
-                     ["spiffe://cluster.local/osm/admin"], [CONTROLLER + "/x"],
-                     ["spiffe://evil.local/osm/controller"], ["spiffe://cluster.local/osm/Controller"],
-                     [CONTROLLER, "spiffe://cluster.local/ns/shop/sa/web"]):
+        for uris in (
+            ["spiffe://cluster.local/ns/shop/sa/web"],
+            [self.uri()],
+            ["spiffe://cluster.local/osm/admin"],
+            [CONTROLLER + "/x"],
+            ["spiffe://evil.local/osm/controller"],
+            ["spiffe://cluster.local/osm/Controller"],
+            [CONTROLLER, "spiffe://cluster.local/ns/shop/sa/web"],
+        ):
             with self.subTest(uris):
                 impostor, address = self.impostor(uris)
-                self.assert_failed(f"shows a certificate of {uris[0]}", f"not of {CONTROLLER}",
-                                   flags=("--controller", address))
+                self.assert_failed(
+                    f"shows a certificate of {uris[0]}", f"not of {CONTROLLER}", flags=("--controller", address)
+                )
                 self.assertEqual(impostor.heard, [])
                 self.assertGreater(impostor.shaken, 0)  # its chain was good
 
     def test_the_controllers_name_under_another_ca_is_told_nothing(self):
         ca = Authority(self.folder / "other").pem
         impostor, address = self.impostor([CONTROLLER], ca)
-        self.assert_failed(f"{address}: Tls handshake failed", "certificate verify failed",
-                           flags=("--controller", address), code=4)
+        self.assert_failed(
+            f"{address}: Tls handshake failed", "certificate verify failed", flags=("--controller", address), code=4
+        )
         self.assertEqual(impostor.heard, [])
 
     def test_with_both_the_name_and_the_ca_the_controller_is_accepted(self):
@@ -334,17 +368,18 @@ class InTheControllersPlace(RenewTest):
 
 class GrpcFiles(RenewTest):
     """`--grpc`: the workload's own certificate, for a gRPC library."""
+
     WORKLOAD = ("workload_key.pem", "workload_cert.pem", "workload_roots.pem")
 
     def setUp(self):
         super().setUp()
         code, self.said, err = self.bootstrap(
-            "web-1", self.out, "--grpc", controller=self.controller.addresses["ads_address"])
+            "web-1", self.out, "--grpc", controller=self.controller.addresses["ads_address"]
+        )
         self.assertEqual((code, err), (0, ""))
 
     def contents(self):
-        return {path.name: path.read_text() for path in self.out.iterdir()
-                if path.name in (*FILES, *self.WORKLOAD)}
+        return {path.name: path.read_text() for path in self.out.iterdir() if path.name in (*FILES, *self.WORKLOAD)}
 
     def names(self, file):
         text = openssl("x509", "-noout", "-ext", "subjectAltName", "-in", file)
@@ -357,12 +392,10 @@ class GrpcFiles(RenewTest):
         port = self.controller.addresses["ads_address"].rsplit(":", 1)[1]
         self.assertEqual(server["server_uri"], f"dns:///osm-controller.osm-system.svc:{port}")
         self.assertEqual(server["channel_creds"][0]["type"], "tls")
-        for config in (server["channel_creds"][0]["config"],
-                       made["certificate_providers"]["osm"]["config"]):
+        for config in (server["channel_creds"][0]["config"], made["certificate_providers"]["osm"]["config"]):
             for name in ("certificate_file", "private_key_file", "ca_certificate_file"):
                 self.assertEqual(os.path.dirname(config[name]), str(self.out))
-        self.assertIn("127.0.0.1 osm-controller.osm-system.svc\n",
-                      (self.out / "hosts").read_text())
+        self.assertIn("127.0.0.1 osm-controller.osm-system.svc\n", (self.out / "hosts").read_text())
         self.assertFalse((self.out / "workload_key.pem").exists())
 
     def test_a_missing_certificate_is_made_and_a_current_one_stays(self):
@@ -371,11 +404,14 @@ class GrpcFiles(RenewTest):
         self.assertIn("workload certificate replaced", out)
         first = self.contents()
         self.assertEqual(set(first), {*FILES, *self.WORKLOAD})
-        self.assertEqual(self.names(self.out / "workload_cert.pem"),
-                         {"DNS:web.shop.cluster.local",
-                          "URI:spiffe://cluster.local/ns/shop/sa/web"})
-        self.assertEqual(openssl("pkey", "-pubout", "-in", self.out / "workload_key.pem"),
-                         openssl("x509", "-noout", "-pubkey", "-in", self.out / "workload_cert.pem"))
+        self.assertEqual(
+            self.names(self.out / "workload_cert.pem"),
+            {"DNS:web.shop.cluster.local", "URI:spiffe://cluster.local/ns/shop/sa/web"},
+        )
+        self.assertEqual(
+            openssl("pkey", "-pubout", "-in", self.out / "workload_key.pem"),
+            openssl("x509", "-noout", "-pubkey", "-in", self.out / "workload_cert.pem"),
+        )
         self.assertEqual(first["workload_roots.pem"], first["cacert.pem"])
         for name in self.WORKLOAD:
             self.assertEqual((self.out / name).stat().st_mode & 0o777, 0o600)

@@ -3,6 +3,7 @@
 
 usage: restore_test.py --bin DIRECTORY
 """
+
 import json
 import os
 import pathlib
@@ -50,8 +51,9 @@ class Restore(DaemonTest):
         wait_for("the machines are known", lambda: self.controller.metric("osm_mesh_workloads") == 2)
 
     def bootstrap(self, out):
-        code, _, err = self.osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller",
-                                "192.0.2.1:15128", "--out", out)
+        code, _, err = self.osm(
+            "vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out", out
+        )
         self.assertEqual((code, err), (0, ""))
         return (out / "cacert.pem").read_text()
 
@@ -93,15 +95,29 @@ class Restore(DaemonTest):
     def contents(self):
         """Files that the page tells to back up, with their modes."""
         skipped = {name for name, is_kept in documented_files().items() if not is_kept}
-        return {str(path.relative_to(self.state)): (oct(path.stat().st_mode), path.read_bytes())
-                for path in self.state.rglob("*")
-                if path.is_file() and path.name not in skipped}
+        return {
+            str(path.relative_to(self.state)): (oct(path.stat().st_mode), path.read_bytes())
+            for path in self.state.rglob("*")
+            if path.is_file() and path.name not in skipped
+        }
 
     def assert_machine_is_served(self, trusted):
         """With its old files the machine verifies the controller, and is let in; the CA is the same."""
-        ran = subprocess.run([self.bin / "osm", "vm", "renew", "--dir", self.machine, "--force",
-                              "--controller", self.controller.addresses["ads_address"]],
-                             capture_output=True, text=True, timeout=60)
+        ran = subprocess.run(
+            [
+                self.bin / "osm",
+                "vm",
+                "renew",
+                "--dir",
+                self.machine,
+                "--force",
+                "--controller",
+                self.controller.addresses["ads_address"],
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.assertEqual(self.bootstrap(self.folder / "another"), trusted)
 

@@ -3,6 +3,7 @@
 
 usage: start_test.py --bin DIRECTORY
 """
+
 import os
 import re
 import shutil
@@ -33,8 +34,7 @@ class Start(DaemonTest):
         self.assertTrue((self.state / "admin.sock").exists())
         second = self.start()
         second.wait_until_ready()
-        self.assertNotEqual(
-            second.admin("/v1/certificates")[1]["certificates"][0]["fingerprint"], fingerprint)
+        self.assertNotEqual(second.admin("/v1/certificates")[1]["certificates"][0]["fingerprint"], fingerprint)
         self.assertEqual(second.stop(), 0)
         self.assertFalse((self.state / "admin.sock").exists())
 
@@ -51,8 +51,7 @@ class Start(DaemonTest):
         controller = self.start()
         controller.wait_until_ready()
         self.write("config.yaml", objects.mesh_config(observability={"osmLogLevel": "error"}))
-        wait_for("the MeshConfig is read", lambda: controller.metric(
-            'osm_spec_decoded_total{kind="MeshConfig"}') == 1)
+        wait_for("the MeshConfig is read", lambda: controller.metric('osm_spec_decoded_total{kind="MeshConfig"}') == 1)
         self.assertEqual(controller.stop(), 0)
         self.assertEqual(len(controller.log("osm-controller started")), 1)
         self.assertEqual(controller.log("osm-controller stopped"), [])
@@ -70,8 +69,7 @@ class Start(DaemonTest):
         with socket.create_connection((host, int(port))) as silent:
             silent.sendall(b"GET /health/alive HT")  # holds up the end for half a second
             controller.process.send_signal(signal.SIGTERM)
-            wait_for("it ends", lambda: controller.log("shutting down; another signal"),
-                     interval=0.01)
+            wait_for("it ends", lambda: controller.log("shutting down; another signal"), interval=0.01)
             self.assertEqual(controller.stop(), -signal.SIGTERM)
         self.assertEqual(controller.log("osm-controller stopped"), [])
 
@@ -101,11 +99,13 @@ class Start(DaemonTest):
         self.mesh.mkdir(exist_ok=True)
         file = self.folder / "providers.yaml"
         for text, part in (
-                ("- {name: a, address: 'unix:/a'}", f"{file}:1: [0]: provider 'a': allow: is empty"),
-                ("- {name: vm, address: 'unix:/a', allow: [{namespace: shop}]}",
-                 "name: is taken by the controller's own provider"),
-                ("- {name: a, address: '10.0.0.1:9', allow: [{namespace: shop}]}",
-                 "caFile: is required")):
+            ("- {name: a, address: 'unix:/a'}", f"{file}:1: [0]: provider 'a': allow: is empty"),
+            (
+                "- {name: vm, address: 'unix:/a', allow: [{namespace: shop}]}",
+                "name: is taken by the controller's own provider",
+            ),
+            ("- {name: a, address: '10.0.0.1:9', allow: [{namespace: shop}]}", "caFile: is required"),
+        ):
             with self.subTest(text):
                 file.write_text(text + "\n")
                 self.assertIn(part, self.refused("--providers", file))
@@ -115,8 +115,10 @@ class Start(DaemonTest):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            for server, why in (("http", "another process listens there"),
-                                ("ads", "stop the other process or choose another port")):
+            for server, why in (
+                ("http", "another process listens there"),
+                ("ads", "stop the other process or choose another port"),
+            ):
                 with self.subTest(server):
                     message = self.refused(**{server: address})
                     self.assertIn(address, message)
@@ -148,50 +150,74 @@ class Start(DaemonTest):
         program = self.folder / "osm-controller"
         shutil.copy(self.bin / "osm-controller", program)
         done = subprocess.run(
-            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, "--mesh-dir",
-             self.mesh, "--state-dir", self.state], capture_output=True, text=True, timeout=30)
+            [
+                "setpriv",
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                program,
+                "--mesh-dir",
+                self.mesh,
+                "--state-dir",
+                self.state,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(f"--state-dir {self.state}: cannot be opened: Permission denied", done.stderr)
 
     def test_a_full_disk_stops_the_start(self):
         self.assertEqual(os.geteuid(), 0, "mounting needs root: run this as root")
         # A file system of one page, in a mount namespace of its own.
-        script = ('mount -t tmpfs -o size=4k,mode=0700 none "$1" && head -c 4096 /dev/zero > "$1/full"; '
-                  'exec "$2" --mesh-dir "$3" --state-dir "$1" --ads-address 127.0.0.1:0 '
-                  '--http-address 127.0.0.1:0')
+        script = (
+            'mount -t tmpfs -o size=4k,mode=0700 none "$1" && head -c 4096 /dev/zero > "$1/full"; '
+            'exec "$2" --mesh-dir "$3" --state-dir "$1" --ads-address 127.0.0.1:0 '
+            "--http-address 127.0.0.1:0"
+        )
         self.state.mkdir()
         done = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", script, "sh", self.state,
-             self.bin / "osm-controller", self.mesh], capture_output=True, text=True, timeout=30)
+            ["unshare", "--mount", "sh", "-c", script, "sh", self.state, self.bin / "osm-controller", self.mesh],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("No space left on device", done.stderr)
         self.assertIn(str(self.state), done.stderr)
 
     def test_wrong_usage_ends_with_2_and_says_what_is_right(self):
         for flags, words in (
-                (["--http-address", "::1:80"], "an IPv6 address needs brackets"),
-                (["--ads-address", "localhost"], "the port is missing"),
-                (["--osm-namespace", "A_B"], "is not a namespace name"),
-                (["--trust-domain", "spiffe://x"], "is not a trust domain"),
-                (["--cluster-domain", "Example"], "is not a DNS name"),
-                (["--log-level", "loud"], "not in {debug,info,warning,error}"),
-                (["--rotation-max-wait", "0"], "--rotation-max-wait"),
-                (["--reconcile-only"], "--reconcile-only excludes --mesh-dir"),
-                (["--secrets-by-namespace"], "--secrets-by-namespace excludes --mesh-dir"),
-                (["--service-cidr", "10.0.0.0/25"], "it has fewer than 256 addresses"),
-                (["--nonsense"], "--nonsense")):
+            (["--http-address", "::1:80"], "an IPv6 address needs brackets"),
+            (["--ads-address", "localhost"], "the port is missing"),
+            (["--osm-namespace", "A_B"], "is not a namespace name"),
+            (["--trust-domain", "spiffe://x"], "is not a trust domain"),
+            (["--cluster-domain", "Example"], "is not a DNS name"),
+            (["--log-level", "loud"], "not in {debug,info,warning,error}"),
+            (["--rotation-max-wait", "0"], "--rotation-max-wait"),
+            (["--reconcile-only"], "--reconcile-only excludes --mesh-dir"),
+            (["--secrets-by-namespace"], "--secrets-by-namespace excludes --mesh-dir"),
+            (["--service-cidr", "10.0.0.0/25"], "it has fewer than 256 addresses"),
+            (["--nonsense"], "--nonsense"),
+        ):
             with self.subTest(flags):
                 done = subprocess.run(
                     [self.bin / "osm-controller", "--mesh-dir", self.mesh, *flags],
-                    capture_output=True, text=True, timeout=30)
+                    capture_output=True,
+                    text=True,
+                    timeout=30,
+                )
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(words, done.stderr)
 
     def test_a_network_of_Services_is_refused_for_Kubernetes(self):
         done = subprocess.run(
-            [self.bin / "osm-controller", "--kubeconfig", "/nowhere",
-             "--service-cidr", "240.240.0.0/12"],
-            capture_output=True, text=True, timeout=30)
+            [self.bin / "osm-controller", "--kubeconfig", "/nowhere", "--service-cidr", "240.240.0.0/12"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         self.assertEqual(done.returncode, 2)
         self.assertIn("Kubernetes allocates the addresses of its Services", done.stderr)
 
@@ -203,10 +229,12 @@ class Start(DaemonTest):
         self.assertEqual(status, 503)
         self.assertIn("mesh specification", body)
         self.assertEqual(controller.http("/health/alive")[0], 200)
+
         def named():
             status, body = controller.http("/health/ready")
             self.assertEqual(status, 503, body)
             return "broken.yaml" in body
+
         wait_for("the file is named", named)  # its first look at the directory may be yet to come
         self.write_text("broken.yaml", "")
         controller.wait_until_ready()
@@ -215,10 +243,17 @@ class Start(DaemonTest):
     def test_check_names_the_provider_that_a_start_waits_for(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
             silent.bind(("127.0.0.1", 0))
-            self.write("shop.yaml", objects.namespace("shop"), objects.account("shop", "web"), {
-                "apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "DNSResource",
-                "metadata": {"name": "web", "namespace": "shop"},
-                "spec": {"name": "web.test", "serviceAccount": "web"}})
+            self.write(
+                "shop.yaml",
+                objects.namespace("shop"),
+                objects.account("shop", "web"),
+                {
+                    "apiVersion": "workload.openservicemesh.io/v1alpha1",
+                    "kind": "DNSResource",
+                    "metadata": {"name": "web", "namespace": "shop"},
+                    "spec": {"name": "web.test", "serviceAccount": "web"},
+                },
+            )
             self.start("--dns-server", f"127.0.0.1:{silent.getsockname()[1]}")
 
             def told():

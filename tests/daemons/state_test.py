@@ -3,6 +3,7 @@
 
 usage: state_test.py --bin DIRECTORY
 """
+
 import datetime
 import json
 import os
@@ -117,15 +118,19 @@ class RootEnd(DaemonTest):
         now = datetime.datetime.now(datetime.timezone.utc)
         end = (now + datetime.timedelta(days=29)).replace(microsecond=0)
         certificate, key = certify(
-            self.folder, "root", ["subjectKeyIdentifier=hash", "basicConstraints=critical,CA:TRUE",
-                                  "keyUsage=critical,keyCertSign"], now, end)
+            self.folder,
+            "root",
+            ["subjectKeyIdentifier=hash", "basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign"],
+            now,
+            end,
+        )
         controller = self.start("--ca-cert", certificate, "--ca-key", key)
-        [line] = wait_for("the log line", lambda: [
-            line for line in list(controller.lines) if line.get("code") == "root-ending"])
+        [line] = wait_for(
+            "the log line", lambda: [line for line in list(controller.lines) if line.get("code") == "root-ending"]
+        )
         self.assertEqual(line["level"], "warning")
         self.assertIn(f"root (own): its CA ends on {end:%Y-%m-%dT%H:%M:%SZ}", line["message"])
-        self.assertEqual(controller.metric('osm_root_not_after_seconds{root="(own)"}'),
-                         end.timestamp())
+        self.assertEqual(controller.metric('osm_root_not_after_seconds{root="(own)"}'), end.timestamp())
         self.assertEqual(controller.metric('osm_problems{code="root-ending",severity="warning"}'), 1)
         code, out, _ = self.osm("problems")
         self.assertEqual(code, 0)

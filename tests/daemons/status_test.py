@@ -3,6 +3,7 @@
 
 usage: status_test.py --bin DIRECTORY
 """
+
 import contextlib
 import json
 import os
@@ -34,21 +35,29 @@ class Status(ShopTest):
         self.assertIn("Not connected: shop/api-1, shop/web-1", out)
 
     def test_kinds_may_be_typed_in_lower_case_in_the_plural_and_short(self):
-        for kind, name in (("TrafficTarget", "shop/web-api"), ("traffictargets", "shop/web-api"),
-                           ("HTR", "shop/books"), ("svc", "shop/api"), ("vm", "shop/web-1"),
-                           ("VirtualMachine", "shop/web-1"), ("ns", "shop"),
-                           ("meshconfig", "osm-mesh-config")):
+        for kind, name in (
+            ("TrafficTarget", "shop/web-api"),
+            ("traffictargets", "shop/web-api"),
+            ("HTR", "shop/books"),
+            ("svc", "shop/api"),
+            ("vm", "shop/web-1"),
+            ("VirtualMachine", "shop/web-1"),
+            ("ns", "shop"),
+            ("meshconfig", "osm-mesh-config"),
+        ):
             with self.subTest(kind):
                 self.assertEqual(self.status(kind, name)[0], 0)
         self.assertEqual(self.status("tt", "web-api", "-n", "shop")[0], 0)
 
     def test_unanswerable_questions_are_answered_with_the_syntax(self):
-        for arguments, says in ((["secret", "shop/x"], "is no kind of the mesh"),
-                                (["tt", "web-api"], "Write NAMESPACE/NAME"),
-                                (["tt", "shop/web-api", "-n", "other"], "--namespace says other"),
-                                (["tt", "shop/"], "write NAMESPACE/NAME"),
-                                (["tt", "shop/web-api", "--timeout", "soon"], "write 500ms, 30s, 5m or 1h30m"),
-                                (["tt", "shop/none"], "is not in the mesh")):
+        for arguments, says in (
+            (["secret", "shop/x"], "is no kind of the mesh"),
+            (["tt", "web-api"], "Write NAMESPACE/NAME"),
+            (["tt", "shop/web-api", "-n", "other"], "--namespace says other"),
+            (["tt", "shop/"], "write NAMESPACE/NAME"),
+            (["tt", "shop/web-api", "--timeout", "soon"], "write 500ms, 30s, 5m or 1h30m"),
+            (["tt", "shop/none"], "is not in the mesh"),
+        ):
             with self.subTest(arguments):
                 code, out, err = self.osm("status", *arguments)
                 self.assertEqual((code, out), (1 if says == "is not in the mesh" else 2, ""))
@@ -109,6 +118,7 @@ class Status(ShopTest):
             with contextlib.suppress(BlockingIOError):
                 seen += os.read(ours, 1024)
             return b"not known yet" in seen
+
         wait_for("the reason", told)
         waiting.send_signal(signal.SIGINT)
         self.assertEqual(waiting.wait(timeout=10), -signal.SIGINT)

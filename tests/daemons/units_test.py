@@ -4,6 +4,7 @@ the user, environment, limits, capabilities and writable directories of its unit
 
 usage: units_test.py --bin DIRECTORY --envoy FILE
 """
+
 import argparse
 import json
 import os
@@ -44,9 +45,18 @@ class Units(unittest.TestCase):
         cls.root.install(UNITS)
         cls.etc = cls.root.path("/etc/osm")
         (cls.etc / "mesh").mkdir()
-        (cls.etc / "mesh/shop.yaml").write_text("\n---\n".join(map(json.dumps, [
-            objects.namespace("shop"), objects.account("shop", "web"),
-            objects.machine("shop", MACHINE, ADDRESS, "web", {"app": "web"})])))
+        (cls.etc / "mesh/shop.yaml").write_text(
+            "\n---\n".join(
+                map(
+                    json.dumps,
+                    [
+                        objects.namespace("shop"),
+                        objects.account("shop", "web"),
+                        objects.machine("shop", MACHINE, ADDRESS, "web", {"app": "web"}),
+                    ],
+                )
+            )
+        )
         shutil.copy(UNITS / "controller.env", cls.etc)
         cls.here = Manager(cls.root, cls.switch.namespace.command())
         cls.there = Manager(cls.root, cls.machine.command())
@@ -71,14 +81,18 @@ class Units(unittest.TestCase):
 
     def osm(self, *arguments):
         """Standard output of the command, as root on the controller's machine."""
-        ran = subprocess.run([OPTIONS.bin / "osm", *arguments, "--state-dir",
-                              self.root.path("/var/lib/osm")], capture_output=True, text=True)
+        ran = subprocess.run(
+            [OPTIONS.bin / "osm", *arguments, "--state-dir", self.root.path("/var/lib/osm")],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(ran.returncode, 0, ran.stderr)
         return ran.stdout
 
     def status(self, process, field):
-        return re.search(rf"^{field}:\s+(.*)$",
-                         pathlib.Path(f"/proc/{process.pid}/status").read_text(), re.M)[1].split()
+        return re.search(rf"^{field}:\s+(.*)$", pathlib.Path(f"/proc/{process.pid}/status").read_text(), re.M)[
+            1
+        ].split()
 
     def assert_confined(self, process, user):
         self.assertEqual(set(self.status(process, "Uid")), {str(USERS[user])})
@@ -91,8 +105,19 @@ class Units(unittest.TestCase):
         directory = self.etc / MACHINE
         if not directory.exists():
             made = self.folder / "made"
-            self.osm("vm", "bootstrap", MACHINE, "-n", "shop", "--controller", f"{Switch.ADDRESS}:15128",
-                     "--out", str(made), "--owner", str(USERS["osm-envoy"]))
+            self.osm(
+                "vm",
+                "bootstrap",
+                MACHINE,
+                "-n",
+                "shop",
+                "--controller",
+                f"{Switch.ADDRESS}:15128",
+                "--out",
+                str(made),
+                "--owner",
+                str(USERS["osm-envoy"]),
+            )
             for file in made.iterdir():
                 if file.suffix in (".yaml", ".sh"):
                     file.write_text(file.read_text().replace(str(made), f"/etc/osm/{MACHINE}"))
@@ -104,8 +129,9 @@ class Units(unittest.TestCase):
         script.parent.mkdir()
         script.write_text("#!/bin/sh\n")
         script.chmod(0o700)
-        units = [path.name.replace("@.", "@verified.") for path in UNITS.iterdir()
-                 if path.suffix in (".service", ".timer")]
+        units = [
+            path.name.replace("@.", "@verified.") for path in UNITS.iterdir() if path.suffix in (".service", ".timer")
+        ]
         self.assertEqual(len(units), 5)
         ran = self.root.verify(*units)
         about = [line for line in ran.stderr.splitlines() if "osm" in line]
@@ -148,15 +174,17 @@ class Units(unittest.TestCase):
         self.assertIn("OSM_PROXY_INBOUND", self.machine.run("ip6tables-save").stdout)
 
         sidecar = self.start(self.there, envoy)
-        wait_for("Envoy is ready", lambda: self.machine.http(
-            "127.0.0.1", 15000, "GET", "/ready")[0] == 200, 30)
+        wait_for("Envoy is ready", lambda: self.machine.http("127.0.0.1", 15000, "GET", "/ready")[0] == 200, 30)
         self.assert_confined(sidecar, "osm-envoy")
         wait_for("the mesh serves it", lambda: "SYNCED" in self.osm("proxy", "list"), 20)
         self.renew(directory)
 
         self.assertEqual(self.there.stop(envoy, sidecar), 0)
-        self.assertIn("OSM_PROXY_OUTBOUND", self.machine.run("iptables-save", "-t", "nat").stdout,
-                      "traffic leaves around the mesh while Envoy is stopped")
+        self.assertIn(
+            "OSM_PROXY_OUTBOUND",
+            self.machine.run("iptables-save", "-t", "nat").stdout,
+            "traffic leaves around the mesh while Envoy is stopped",
+        )
         ran = self.there.run(intercept, "ExecStop")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertNotIn("OSM_PROXY", self.machine.run("iptables-save").stdout)
@@ -177,7 +205,7 @@ class Units(unittest.TestCase):
     def test_the_timer_starts_the_renewal_of_its_machine(self):
         timer = self.root.unit("osm-renew@.timer", MACHINE)
         self.assertEqual(timer.one("Unit"), "")  # the service of the same name
-        self.assertTrue(self.root.path(f"/usr/lib/systemd/system/osm-renew@.service").exists())
+        self.assertTrue(self.root.path("/usr/lib/systemd/system/osm-renew@.service").exists())
         self.assertLessEqual(timer.seconds("OnUnitActiveSec"), 600)
 
 

@@ -3,6 +3,7 @@
 
 usage: usage_test.py --bin DIRECTORY
 """
+
 import http.server
 import json
 import pathlib
@@ -20,25 +21,43 @@ from lib.net.processes import wait_for
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 CLI_PAGE, ERROR_PAGE = DOCS / "cli.md", DOCS / "error-codes.md"
 # Commands that ask the controller one question, or more.
-ASKING = (["problems"], ["graph"], ["check"], ["version"], ["proxy", "list"],
-          ["proxy", "get", "config_dump", "shop/web-1"], ["proxy", "get", "routes", "shop/web-1"],
-          ["policy", "check", "shop/web", "shop/api"],
-          ["policy", "check-pods", "shop/web-1", "shop/api-1"], ["policy", "check-conflicts"],
-          ["policy", "explain", "shop/web", "shop/api"],
-          ["verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1"],
-          ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service", "shop/api"],
-          ["certificate", "list"], ["certificate", "status"],
-          ["certificate", "rotate", "web.shop.cluster.local"], ["certificate", "distrust", "next"],
-          ["deny", "list"], ["status", "traffictarget", "shop/web-api"],
-          ["proxy", "get", "routes", "shop/web-1"],
-          ["vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out",
-           "/none"])
-ON_A_CLUSTER = (["install"], ["upgrade"], ["uninstall", "--force"], ["check"], ["check", "--pre"],
-                ["problems"], ["proxy", "list"])
+ASKING = (
+    ["problems"],
+    ["graph"],
+    ["check"],
+    ["version"],
+    ["proxy", "list"],
+    ["proxy", "get", "config_dump", "shop/web-1"],
+    ["proxy", "get", "routes", "shop/web-1"],
+    ["policy", "check", "shop/web", "shop/api"],
+    ["policy", "check-pods", "shop/web-1", "shop/api-1"],
+    ["policy", "check-conflicts"],
+    ["policy", "explain", "shop/web", "shop/api"],
+    ["verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1"],
+    ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service", "shop/api"],
+    ["certificate", "list"],
+    ["certificate", "status"],
+    ["certificate", "rotate", "web.shop.cluster.local"],
+    ["certificate", "distrust", "next"],
+    ["deny", "list"],
+    ["status", "traffictarget", "shop/web-api"],
+    ["proxy", "get", "routes", "shop/web-1"],
+    ["vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out", "/none"],
+)
+ON_A_CLUSTER = (
+    ["install"],
+    ["upgrade"],
+    ["uninstall", "--force"],
+    ["check"],
+    ["check", "--pre"],
+    ["problems"],
+    ["proxy", "list"],
+)
 
 
 class Refusing(http.server.BaseHTTPRequestHandler):
     """A server that answers each request with `status` and `code`; status 0: never."""
+
     status, code = 500, "internal"
 
     def answer(self):
@@ -87,11 +106,18 @@ class Refusals(DaemonTest):
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
         path = self.folder / "kubeconfig"
-        path.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}"}}],
-            "users": [{"name": "c", "user": {"token": "x"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}))
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}"}}],
+                    "users": [{"name": "c", "user": {"token": "x"}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+                }
+            )
+        )
         return path
 
     def on_cluster(self, *arguments):
@@ -99,10 +125,19 @@ class Refusals(DaemonTest):
 
     def test_a_refusal_ends_with_the_exit_code_of_its_error(self):
         for status, code, expected in (
-                (400, "invalid-argument", 2), (401, "", 3), (403, "permission-denied", 3),
-                (404, "not-found", 1), (409, "conflict", 1), (500, "internal", 1),
-                (500, "storage", 1), (503, "unavailable", 4), (503, "not-ready", 5),
-                (504, "deadline-exceeded", 4), (502, "", 4), (400, "of-a-later-version", 2)):
+            (400, "invalid-argument", 2),
+            (401, "", 3),
+            (403, "permission-denied", 3),
+            (404, "not-found", 1),
+            (409, "conflict", 1),
+            (500, "internal", 1),
+            (500, "storage", 1),
+            (503, "unavailable", 4),
+            (503, "not-ready", 5),
+            (504, "deadline-exceeded", 4),
+            (502, "", 4),
+            (400, "of-a-later-version", 2),
+        ):
             with self.subTest(status=status, code=code):
                 self.refuse(status, code)
                 ended, out, err = self.osm("problems")
@@ -134,7 +169,6 @@ class Refusals(DaemonTest):
         self.assertEqual(code, 4)
         self.assertIn("--timeout", err)
 
-
     def error_of(self, *arguments, **more):
         """(exit code, the error) of a command with -o json."""
         code, out, err = self.osm(*arguments, "-o", "json", **more)
@@ -148,8 +182,7 @@ class Refusals(DaemonTest):
                 continue
             with self.subTest(command):
                 code, error = self.error_of(*command)
-                self.assertEqual((code, error["code"], error["message"]),
-                                 (3, "permission-denied", "it is refused"))
+                self.assertEqual((code, error["code"], error["message"]), (3, "permission-denied", "it is refused"))
                 self.assertIn("osm deny list", error["remedy"])
         self.assertEqual(self.osm("problems")[1:], ("", "osm: it is refused [permission-denied]\n"))
         for code in ("not-found", "unavailable", "conflict", "internal"):
@@ -179,10 +212,12 @@ class Refusals(DaemonTest):
         self.assertIn("another command took it back", error["message"])
 
     def test_wrong_usage_is_json_too(self):
-        for command, says in ((["nonsense"], "'nonsense' is no command; there are: install"),
-                              (["status", "tt"], "NAME is required"),
-                              (["status", "secret", "shop/x"], "is no kind of the mesh"),
-                              (["problems", "--none"], "--none")):
+        for command, says in (
+            (["nonsense"], "'nonsense' is no command; there are: install"),
+            (["status", "tt"], "NAME is required"),
+            (["status", "secret", "shop/x"], "is no kind of the mesh"),
+            (["problems", "--none"], "--none"),
+        ):
             with self.subTest(command):
                 code, error = self.error_of(*command)
                 self.assertEqual((code, error["code"]), (2, "invalid-argument"))
@@ -190,33 +225,60 @@ class Refusals(DaemonTest):
 
 
 class Usage(DaemonTest):
+    def test_commands_that_do_not_exist_are_wrong_usage(self):
+        for command in (["nonsense"], ["proxy"], ["policy", "check", "only/one"], []):
+            with self.subTest(command):
+                code, out, _ = self.osm(*command, state="x")
+                self.assertEqual((code, out), (2, ""))
+        self.assertIn(
+            "'nonsense' is no command; there are: install upgrade uninstall mesh", self.osm("nonsense", state="x")[2]
+        )
+        self.assertIn("'tell' is no command of 'proxy'; there are: list get", self.osm("proxy", "tell", state="x")[2])
+
     def test_wrong_usage_asks_nobody(self):
-        for command in ([], ["nonsense"], ["proxy"], ["status", "traffictarget"],
-                        ["status", "secret", "shop/x"], ["status", "tt", "web-api"],
-                        ["policy", "check", "only/one"], ["problems", "-o", "xml"],
-                        ["certificate", "rotate"], ["certificate", "rotate", "--root"],
-                        ["certificate", "rotate", "--root", "--mesh-dir", "/none"], ["deny", "account", "web", "--mesh-dir", "/none"],
-                        ["verify", "connectivity", "--from-pod", "shop/web-1"],
-                        ["verify", "ingress"], ["vm", "bootstrap"], ["graph", "-o", "png"]):
+        for command in (
+            [],
+            ["nonsense"],
+            ["proxy"],
+            ["status", "traffictarget"],
+            ["status", "secret", "shop/x"],
+            ["status", "tt", "web-api"],
+            ["policy", "check", "only/one"],
+            ["problems", "-o", "xml"],
+            ["certificate", "rotate"],
+            ["certificate", "rotate", "--root"],
+            ["certificate", "rotate", "--root", "--mesh-dir", "/none"],
+            ["deny", "account", "web", "--mesh-dir", "/none"],
+            ["verify", "connectivity", "--from-pod", "shop/web-1"],
+            ["verify", "ingress"],
+            ["vm", "bootstrap"],
+            ["graph", "-o", "png"],
+        ):
             with self.subTest(command):
                 code, out, err = self.osm(*command)
                 self.assertEqual((code, out), (2, ""), err)
-        for command in (["install", "--set", "osm.none=1"], ["install", "-f", "/none"],
-                        ["uninstall", "extra"]):
+        for command in (["install", "--set", "osm.none=1"], ["install", "-f", "/none"], ["uninstall", "extra"]):
             with self.subTest(command):
                 code, out, err = self.osm(*command, state=False)
                 self.assertEqual((code, out), (2, ""), err)
         # Nobody answers the question.
         self.assertEqual(self.osm("uninstall", "-o", "json", state=False)[0], 2)
 
-
     # Each option that takes a time.
-    TIMED = (["problems", "--timeout"], ["proxy", "list", "--timeout"], ["graph", "--timeout"],
-             ["status", "tt", "shop/web-api", "--timeout"],
-             ["certificate", "rotate", "--mesh-dir", "/none", "--wait"],
-             ["deny", "account", "shop/web", "--mesh-dir", "/none", "--wait"])
-    TIMED_ON_A_CLUSTER = (["install", "--dry-run", "--timeout"], ["upgrade", "--timeout"],
-                          ["uninstall", "--timeout"], ["vm", "renew", "--dir", "/none", "--every"])
+    TIMED = (
+        ["problems", "--timeout"],
+        ["proxy", "list", "--timeout"],
+        ["graph", "--timeout"],
+        ["status", "tt", "shop/web-api", "--timeout"],
+        ["certificate", "rotate", "--mesh-dir", "/none", "--wait"],
+        ["deny", "account", "shop/web", "--mesh-dir", "/none", "--wait"],
+    )
+    TIMED_ON_A_CLUSTER = (
+        ["install", "--dry-run", "--timeout"],
+        ["upgrade", "--timeout"],
+        ["uninstall", "--timeout"],
+        ["vm", "renew", "--dir", "/none", "--every"],
+    )
 
     def test_every_option_that_takes_a_time_takes_the_same_times(self):
         for state, commands in ((None, self.TIMED), (False, self.TIMED_ON_A_CLUSTER)):
@@ -232,10 +294,11 @@ class Usage(DaemonTest):
                     self.assertNotEqual(self.osm(*command, right)[0], 2)
 
     def test_a_time_out_of_its_range_is_told_with_the_range(self):
-        for command, wrong, says in ((["problems", "--timeout"], "50ms", "between 100ms and 10m"),
-                                     (["problems", "--timeout"], "1h30m", "between 100ms and 10m"),
-                                     (["status", "tt", "shop/x", "--timeout"], "24h1ms",
-                                      "between 0s and 24h")):
+        for command, wrong, says in (
+            (["problems", "--timeout"], "50ms", "between 100ms and 10m"),
+            (["problems", "--timeout"], "1h30m", "between 100ms and 10m"),
+            (["status", "tt", "shop/x", "--timeout"], "24h1ms", "between 0s and 24h"),
+        ):
             code, _, err = self.osm(*command, wrong)
             self.assertEqual(code, 2)
             self.assertIn(says, err)
@@ -248,17 +311,25 @@ class Shells(DaemonTest):
         script = self.osm("completion", "bash", state=False)[1]
         array = " ".join(f"'{word}'" for word in ("osm", *words))
         done = subprocess.run(
-            ["bash", "-c", f'{script}\nCOMP_WORDS=({array}); COMP_CWORD={len(words)}; _osm\n'
-             'printf "%s\\n" "${COMPREPLY[@]}"'], capture_output=True, text=True, timeout=30)
+            [
+                "bash",
+                "-c",
+                f'{script}\nCOMP_WORDS=({array}); COMP_CWORD={len(words)}; _osm\nprintf "%s\\n" "${{COMPREPLY[@]}}"',
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 
     def test_bash_completes_commands_and_options(self):
         self.assertEqual(self.completed("stat"), ["status"])
-        self.assertEqual(set(self.completed("proxy", "get", "")) - {"--help", "-h"},
-                         {"config_dump", "clusters", "endpoints", "listeners", "routes"})
-        self.assertEqual(self.completed("namespace", "add", "shop", "--dis"),
-                         ["--disable-sidecar-injection"])
+        self.assertEqual(
+            set(self.completed("proxy", "get", "")) - {"--help", "-h"},
+            {"config_dump", "clusters", "endpoints", "listeners", "routes"},
+        )
+        self.assertEqual(self.completed("namespace", "add", "shop", "--dis"), ["--disable-sidecar-injection"])
         self.assertEqual(self.completed("policy", "check", "shop/web", "--state"), ["--state-dir"])
         self.assertEqual(self.completed("policy", "check", "--mesh-d"), [])  # of another command
 
@@ -294,13 +365,16 @@ class Shells(DaemonTest):
 
 class Answers(ShopTest):
     def test_allowed_and_denied_calls_have_codes_of_their_own(self):
-        for command in (["policy", "check", "shop/web", "shop/api"],
-                        ["policy", "explain", "shop/web", "shop/api", "--path", "/books/1"]):
+        for command in (
+            ["policy", "check", "shop/web", "shop/api"],
+            ["policy", "explain", "shop/web", "shop/api", "--path", "/books/1"],
+        ):
             self.assertEqual(self.osm(*command)[0], 0)
-        for command in (["policy", "check", "shop/api", "shop/web"],
-                        ["policy", "explain", "shop/web", "shop/api", "--path", "/other"],
-                        ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service",
-                         "shop/api", "--to-port", "8080"]):
+        for command in (
+            ["policy", "check", "shop/api", "shop/web"],
+            ["policy", "explain", "shop/web", "shop/api", "--path", "/other"],
+            ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service", "shop/api", "--to-port", "8080"],
+        ):
             with self.subTest(command):
                 self.assertEqual(self.osm(*command)[0], 3)
 

@@ -7,6 +7,7 @@ Without --bin: links lead somewhere, lists are complete, limitations stand on on
 from sources that are built and tested. With it: the commands shown exist with their flags, docs/cli.md
 is the programs' help, and the YAML on the pages is a mesh without problems.
 """
+
 import argparse
 import contextlib
 import itertools
@@ -26,17 +27,47 @@ sys.path.append(str(ROOT / "docs/reference"))
 import cli_page  # noqa: E402
 
 BIN = None  # set by main()
-TARGETS = {"osm", "net", "vm", "testing", "envoy_api", "kubernetes", "vault", "etcd",
-           "cert_manager", "admin", "c"}  # of CMake: osm::net
+TARGETS = {
+    "osm",
+    "net",
+    "vm",
+    "testing",
+    "envoy_api",
+    "kubernetes",
+    "vault",
+    "etcd",
+    "cert_manager",
+    "admin",
+    "c",
+}  # of CMake: osm::net
 LIMITATIONS = "docs/limitations.md"
 # Words for a limitation. They stand on that page only; history and the rule itself may use them.
 UNSUPPORTED = re.compile(
     r"not (yet )?supported|unsupported|not implemented|not there yet|not here yet|not obeyed|"
-    r"no effect yet|nothing here obeys|there is no \w+(ing)? yet", re.I)
+    r"no effect yet|nothing here obeys|there is no \w+(ing)? yet",
+    re.I,
+)
 MAY_SAY_UNSUPPORTED = ("CHANGELOG.md", "docs/adr/", LIMITATIONS, "docs/cli.md", "docs/internals/style.md")
 
-OPERATORS = ["run", "migrate-from-osm", "troubleshoot", "rotate-root", "recover", "vm", "azure", "kubernetes", "certificates", "mesh-objects",
-             "metrics", "alerts", "error-codes", "limitations", "security", "glossary", "cli"]
+OPERATORS = [
+    "run",
+    "migrate-from-osm",
+    "troubleshoot",
+    "rotate-root",
+    "recover",
+    "vm",
+    "azure",
+    "kubernetes",
+    "certificates",
+    "mesh-objects",
+    "metrics",
+    "alerts",
+    "error-codes",
+    "limitations",
+    "security",
+    "glossary",
+    "cli",
+]
 # Names of tests and numbers of decision records: no explanation for an operator.
 INTERNAL = re.compile(r"\bADR\b|adr/\d|`(e2e|unit|security|bench|docs|asan|consumer)\.\w")
 
@@ -47,12 +78,14 @@ SLOW_SENTENCE = re.compile(r"(^|[.:] |\| |^- )(What|Whether|Of|Where|Which|Who|T
 def pages():
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", "*.md"],
-        cwd=ROOT, capture_output=True, text=True)
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if listed.returncode == 0:
         names = sorted(name for name in listed.stdout.split("\0") if name)
     else:  # an unpacked archive
-        names = sorted(str(p.relative_to(ROOT)) for p in ROOT.rglob("*.md")
-                       if "build" not in p.relative_to(ROOT).parts)
+        names = sorted(str(p.relative_to(ROOT)) for p in ROOT.rglob("*.md") if "build" not in p.relative_to(ROOT).parts)
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
 
@@ -86,14 +119,16 @@ def indented_code(text):
 
 
 def blocks(page, language):
-    return [textwrap.dedent(block) for block in re.findall(
-        rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.M | re.S)]
+    return [
+        textwrap.dedent(block) for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.M | re.S)
+    ]
 
 
 def quotes(page):
     """The page's code: (language, the file it says it quotes or None, lines without indentation)."""
     for source, language, block in re.findall(
-            r"(?:^<!-- from (\S+) -->\n)?^ *```(cpp|c|cmake|yaml|python|proto)\n(.*?)^ *```", page.read_text(), re.M | re.S):
+        r"(?:^<!-- from (\S+) -->\n)?^ *```(cpp|c|cmake|yaml|python|proto)\n(.*?)^ *```", page.read_text(), re.M | re.S
+    ):
         yield language, source or None, block.split("\n")
 
 
@@ -111,13 +146,14 @@ def stretches(lines):
 def found_in(source, stretch, begin):
     """The number of the line behind `stretch` in `source`, or None."""
     for at in range(begin, len(source) - len(stretch) + 1):
-        if source[at:at + len(stretch)] == stretch:
+        if source[at : at + len(stretch)] == stretch:
             return at + len(stretch)
     return None
 
 
 def statistics_logger():
     """The configuration of Envoy's statistics logger that a sidecar is sent."""
+
     def found(value):
         if isinstance(value, dict):
             if value.get("@type", "").endswith("access_loggers.stats.v3.Config"):
@@ -167,8 +203,7 @@ class Text(unittest.TestCase):
                     source, at = [text for text in source if text], 0
                     for stretch in stretches(lines):
                         at = found_in(source, stretch, at)
-                        self.assertIsNotNone(at, f"{named} does not say, at that place:\n" +
-                                             "\n".join(stretch))
+                        self.assertIsNotNone(at, f"{named} does not say, at that place:\n" + "\n".join(stretch))
                 checked += 1
         self.assertGreater(checked, 5)
 
@@ -192,8 +227,7 @@ class Text(unittest.TestCase):
         page = (ROOT / "docs/threading.md").read_text()
         interfaces = set()
         for header in (ROOT / "include/osm").rglob("*.hpp"):
-            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{$(.*?)^};", header.read_text(),
-                                         re.M | re.S):
+            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{$(.*?)^};", header.read_text(), re.M | re.S):
                 if re.search(r"\)\s(const )?= 0;", body):
                     interfaces.add(kind)
         self.assertGreater(len(interfaces), 15)
@@ -241,8 +275,9 @@ class Text(unittest.TestCase):
         for page in pages():
             if page.name in ("CHANGELOG.md", "style.md"):
                 continue
-            prose = re.sub(r"^ *```.*?^ *```", lambda code: "\n" * code[0].count("\n"), page.read_text(),
-                           flags=re.M | re.S)
+            prose = re.sub(
+                r"^ *```.*?^ *```", lambda code: "\n" * code[0].count("\n"), page.read_text(), flags=re.M | re.S
+            )
             for number, line in enumerate(prose.split("\n"), 1):
                 with self.subTest(page=name(page), line=number):
                     self.assertIsNone(SLOW_SENTENCE.search(line), line)
@@ -273,8 +308,11 @@ class Text(unittest.TestCase):
         self.assertEqual(sorted(texts), sorted(table_codes(page)))
         for row in re.findall(r"^\| `.*\|$", page.read_text(), re.M):
             with self.subTest(row=row[:40]):
-                self.assertEqual([cell.strip() != "" for cell in row.strip("|").split("|")], [True] * 4,
-                                 "a code has a meaning, a typical cause and a remedy")
+                self.assertEqual(
+                    [cell.strip() != "" for cell in row.strip("|").split("|")],
+                    [True] * 4,
+                    "a code has a meaning, a typical cause and a remedy",
+                )
 
     def test_every_metric_is_explained(self):
         emitted = set()
@@ -284,19 +322,25 @@ class Text(unittest.TestCase):
         emitted.discard("osm_access_log")  # a prefix of Envoy's own statistics
         self.assertGreater(len(emitted), 20)
         logger = statistics_logger()
-        counted = [f"{logger['stat_prefix']}_{statistic['stat']['name']}"
-                   for statistic in logger["counters"] + logger["histograms"]]
+        counted = [
+            f"{logger['stat_prefix']}_{statistic['stat']['name']}"
+            for statistic in logger["counters"] + logger["histograms"]
+        ]
         explained = {code for code in table_codes(ROOT / "docs/metrics.md") if "_" in code}
         self.assertEqual(sorted([*emitted, *counted]), sorted(explained))
 
     def test_labels_of_sidecars_metrics_are_made_by_both_configurations_of_prometheus(self):
-        rules = [job["metric_relabel_configs"] for file in ("machines", "kubernetes")
-                 for job in yaml.safe_load((ROOT / f"deploy/prometheus/{file}.yaml").read_text())["scrape_configs"]
-                 if job["job_name"] == "osm-sidecars"]
+        rules = [
+            job["metric_relabel_configs"]
+            for file in ("machines", "kubernetes")
+            for job in yaml.safe_load((ROOT / f"deploy/prometheus/{file}.yaml").read_text())["scrape_configs"]
+            if job["job_name"] == "osm-sidecars"
+        ]
         self.assertEqual(*rules)
         made = {rule["target_label"] for rule in rules[0]} - {"__name__"}
-        row = re.search(r"^\| `osm_request_total` \| counter \| (.*?) \|", (ROOT / "docs/metrics.md").read_text(),
-                        re.M)[1]
+        row = re.search(
+            r"^\| `osm_request_total` \| counter \| (.*?) \|", (ROOT / "docs/metrics.md").read_text(), re.M
+        )[1]
         self.assertEqual(set(re.findall(r"`(\w+)`", row)), made | {"response_code"})
 
     def test_pod_monitors_scrape_as_the_configuration_for_pods_does(self):
@@ -309,58 +353,64 @@ class Text(unittest.TestCase):
 
         jobs = {job["job_name"]: job for job in read("kubernetes")[0]["scrape_configs"]}
         monitors = {monitor["metadata"]["name"]: monitor["spec"] for monitor in read("pod-monitors")}
-        daemons, = monitors["osm-control-plane"]["podMetricsEndpoints"]
-        apps, = monitors["osm-control-plane"]["selector"]["matchExpressions"]
+        (daemons,) = monitors["osm-control-plane"]["podMetricsEndpoints"]
+        (apps,) = monitors["osm-control-plane"]["selector"]["matchExpressions"]
         kept = jobs["osm-controller"]["relabel_configs"][0]["regex"]
         self.assertEqual(kept, f"({'|'.join(apps['values'])});{daemons['port']}")
         job, sidecars = jobs["osm-sidecars"], monitors["osm-sidecars"]
-        endpoint, = sidecars["podMetricsEndpoints"]
+        (endpoint,) = sidecars["podMetricsEndpoints"]
         self.assertEqual(job["metric_relabel_configs"], in_prometheus_words(endpoint["metricRelabelings"]))
         self.assertEqual(job["relabel_configs"][0]["regex"], endpoint["port"])
-        self.assertEqual([job[k] for k in ("metrics_path", "params", "sample_limit", "body_size_limit")],
-                         [endpoint["path"], endpoint["params"], sidecars["sampleLimit"], sidecars["bodySizeLimit"]])
+        self.assertEqual(
+            [job[k] for k in ("metrics_path", "params", "sample_limit", "body_size_limit")],
+            [endpoint["path"], endpoint["params"], sidecars["sampleLimit"], sidecars["bodySizeLimit"]],
+        )
 
     def test_alert_rules_dashboards_and_queries_are_about_metrics_that_exist(self):
         page = ROOT / "docs/metrics.md"
-        texts = ["\n".join(blocks(page, "text")), (ROOT / "deploy/prometheus/alerts.yaml").read_text(),
-                 *(file.read_text() for file in (ROOT / "deploy/grafana").glob("*.json"))]
-        used = {found.removesuffix("_bucket") for text in texts
-                for found in re.findall(r"\b(?:osm|process)_\w+", text)}
+        texts = [
+            "\n".join(blocks(page, "text")),
+            (ROOT / "deploy/prometheus/alerts.yaml").read_text(),
+            *(file.read_text() for file in (ROOT / "deploy/grafana").glob("*.json")),
+        ]
+        used = {found.removesuffix("_bucket") for text in texts for found in re.findall(r"\b(?:osm|process)_\w+", text)}
         self.assertGreater(len(used), 40)
         self.assertEqual(sorted(used - set(table_codes(page))), [])
 
     def test_interfaces_are_as_narrow_as_the_architecture_says(self):
         page = (ROOT / "docs/architecture.md").read_text()
-        most, of_control_plane, of_manager = map(int, re.search(
-            r"has at most (\d+) virtual functions, `ControlPlane` at most (\d+),\s"
-            r"`certificate::Manager` at most (\d+)", page).groups())
+        most, of_control_plane, of_manager = map(
+            int,
+            re.search(
+                r"has at most (\d+) virtual functions, `ControlPlane` at most (\d+),\s"
+                r"`certificate::Manager` at most (\d+)",
+                page,
+            ).groups(),
+        )
         wide = {"ControlPlane": of_control_plane, "Manager": of_manager}
         for header in (ROOT / "include/osm").rglob("*.hpp"):
-            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{(.*?)^};", header.read_text(),
-                                         re.M | re.S):
+            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{(.*?)^};", header.read_text(), re.M | re.S):
                 with self.subTest(interface=kind):
-                    self.assertLessEqual(len(re.findall(r"^ +virtual (?!~)", body, re.M)),
-                                         wide.get(kind, most))
+                    self.assertLessEqual(len(re.findall(r"^ +virtual (?!~)", body, re.M)), wide.get(kind, most))
 
     def test_the_top_headers_stand_in_the_architecture(self):
         row = re.search(r"^\| top \| (.*?) \|", (ROOT / "docs/architecture.md").read_text(), re.M)[1]
-        self.assertEqual(sorted(re.findall(r"`(\w+)`", row)),
-                         sorted(path.stem for path in (ROOT / "include/osm").glob("*.hpp")))
+        self.assertEqual(
+            sorted(re.findall(r"`(\w+)`", row)), sorted(path.stem for path in (ROOT / "include/osm").glob("*.hpp"))
+        )
 
     def test_every_room_stands_in_the_architecture(self):
         rooms = re.findall(r"^osm_room\((\w+)", (ROOT / "libosm/CMakeLists.txt").read_text(), re.M)
         drawn = (ROOT / "docs/architecture.md").read_text()
         for room in rooms:
             with self.subTest(room=room):
-                self.assertTrue(re.search(rf"(?m)^  (plugins/)?{room}/ ", drawn),
-                                "not in docs/architecture.md")
+                self.assertTrue(re.search(rf"(?m)^  (plugins/)?{room}/ ", drawn), "not in docs/architecture.md")
 
 
 def logical_lines(block):
     """The commands of a shell block: continuation lines joined, comments taken off."""
     joined = re.sub(r"\\\n\s*", " ", block)
-    return [line for line in (re.sub(r"(^|\s)#.*", "", text).strip() for text in joined.split("\n"))
-            if line]
+    return [line for line in (re.sub(r"(^|\s)#.*", "", text).strip() for text in joined.split("\n")) if line]
 
 
 def command_lines():
@@ -393,7 +443,7 @@ class Commands(unittest.TestCase):
             with self.subTest(page=name(page), command=" ".join(words)):
                 path, rest = [], words[1:]
                 text = self.help_of(words[0])
-                while (known := cli_page.subcommands(text)):
+                while known := cli_page.subcommands(text):
                     if not rest or rest in (["--help"], ["--version"]):  # a group, named as such
                         break
                     self.assertIn(rest[0], known, "no such command")
@@ -406,14 +456,28 @@ class Commands(unittest.TestCase):
         self.assertGreater(checked, 25)
 
     def test_the_page_of_commands_is_the_help_of_the_programs(self):
-        self.assertEqual((ROOT / "docs/cli.md").read_text().split("\n"),
-                         cli_page.page(BIN).split("\n"), "tools/docs --cli writes docs/cli.md")
+        self.assertEqual(
+            (ROOT / "docs/cli.md").read_text().split("\n"),
+            cli_page.page(BIN).split("\n"),
+            "tools/docs --cli writes docs/cli.md",
+        )
+
+    def test_every_command_shows_an_example_and_prints_its_help_to_standard_output(self):
+        shown = re.findall(r"(?m)^## (.+)\n\n```text\n([^`]*(?:`[^`]+`[^`]*)*?)\n```", cli_page.page(BIN))
+        self.assertGreater(len(shown), 60)
+        for command, text in shown:
+            program, *words = command.split()
+            with self.subTest(command):
+                ran = subprocess.run([BIN / program, *words, "--help"], capture_output=True, text=True)
+                self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+                self.assertTrue("Subcommands:" in text or re.search("(?mi)^examples?:", text), text)
 
     @contextlib.contextmanager
     def controller(self, *documents):
         """(a ready controller with a mesh of these documents, a folder, `osm` as a function)"""
         from lib.mesh.daemon import Controller
         from lib.net.name_server import NameServer, free_port
+
         with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
             mesh, state = pathlib.Path(folder, "mesh"), pathlib.Path(folder, "state")
             mesh.mkdir()
@@ -421,13 +485,15 @@ class Commands(unittest.TestCase):
                 (mesh / f"{number:02}.yaml").write_text(document)
 
             def osm(*arguments):
-                return subprocess.run([BIN / "osm", *arguments, "--state-dir", state],
-                                      capture_output=True, text=True, check=True).stdout
+                return subprocess.run(
+                    [BIN / "osm", *arguments, "--state-dir", state], capture_output=True, text=True, check=True
+                ).stdout
 
             names = NameServer(folder, port=free_port())  # for the page's DNSResource
             names.write(api=["192.0.2.14"])
-            controller = Controller(BIN / "osm-controller", mesh, state, "--dns-server",
-                                    f"{names.address}:{names.port}")
+            controller = Controller(
+                BIN / "osm-controller", mesh, state, "--dns-server", f"{names.address}:{names.port}"
+            )
             try:
                 controller.wait_until_ready()
                 yield controller, pathlib.Path(folder), osm
@@ -444,8 +510,7 @@ class Commands(unittest.TestCase):
     def test_the_mesh_of_the_objects_page_has_no_problems(self):
         problems, counts = self.load(*blocks(ROOT / "docs/mesh-objects.md", "yaml"))
         # Nobody resolves it here, and the page says that this is told.
-        self.assertEqual([(p["object"], p["code"]) for p in problems],
-                         [("AzureResource shop/api-4", "unused-field")])
+        self.assertEqual([(p["object"], p["code"]) for p in problems], [("AzureResource shop/api-4", "unused-field")])
         self.assertEqual(counts, [4, 5])
 
     def test_the_machine_of_the_machines_page_has_no_problems(self):
@@ -465,14 +530,17 @@ class Commands(unittest.TestCase):
 
     def test_no_other_page_shows_yaml_that_nobody_loads(self):
         loaded = {"docs/mesh-objects.md", "docs/vm.md", "docs/grpc.md"}
-        shown = {name(page) for page in pages() for language, source, _ in quotes(page)
-                 if language == "yaml" and source is None}
+        shown = {
+            name(page)
+            for page in pages()
+            for language, source, _ in quotes(page)
+            if language == "yaml" and source is None
+        }
         self.assertLessEqual(shown, loaded)
 
     def test_a_bootstrapped_machine_has_the_files_of_the_machines_page(self):
         with self.controller(blocks(ROOT / "docs/vm.md", "yaml")[0]) as (_, folder, osm):
-            osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out",
-                folder / "out")
+            osm("vm", "bootstrap", "web-1", "-n", "shop", "--controller", "192.0.2.1:15128", "--out", folder / "out")
             written = {p.name: p.stat().st_mode & 0o777 for p in (folder / "out").iterdir()}
         rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| (0\d+)", (ROOT / "docs/vm.md").read_text(), re.M)
         told = {file: int(mode, 8) for names, mode in rows for file in re.findall(r"`([^`]+)`", names)}

@@ -3,6 +3,7 @@
 
 usage: reference_test.py DOXYFILE   (its output goes to a temporary directory)
 """
+
 import pathlib
 import re
 import shutil
@@ -40,8 +41,11 @@ class Reference(unittest.TestCase):
         settings = DOXYFILE.read_text() + f"\nOUTPUT_DIRECTORY = {folder.name}\n"
         ran = subprocess.run(["doxygen", "-"], input=settings, capture_output=True, text=True)
         cls.said, cls.code = ran.stdout + ran.stderr, ran.returncode
-        cls.compounds = [ElementTree.parse(file).getroot().find("compounddef")
-                         for file in (cls.output / "xml").glob("*.xml") if file.name != "index.xml"]
+        cls.compounds = [
+            ElementTree.parse(file).getroot().find("compounddef")
+            for file in (cls.output / "xml").glob("*.xml")
+            if file.name != "index.xml"
+        ]
         cls.compounds = [c for c in cls.compounds if c is not None]
 
     def of_kinds(self, *kinds):
@@ -67,8 +71,13 @@ class Reference(unittest.TestCase):
         self.assertGreater(len(things), 60)
         things += [c for c in self.of_kinds("file") if c.findtext("compoundname").endswith((".hpp", ".h"))]
         things += [member for _, member in self.public_members("enum")]
-        self.explain([f"{place(t)}: {t.findtext('compoundname') or t.findtext('qualifiedname')}"
-                      for t in things if t.get("prot") != "private" and not words(t)])
+        self.explain(
+            [
+                f"{place(t)}: {t.findtext('compoundname') or t.findtext('qualifiedname')}"
+                for t in things
+                if t.get("prot") != "private" and not words(t)
+            ]
+        )
 
     def test_enumerators_are_explained_all_or_none(self):
         """None: a list whose names say it, under an enumeration that says what it lists."""
@@ -76,15 +85,21 @@ class Reference(unittest.TestCase):
         for _, enum in self.public_members("enum"):
             unexplained = [v for v in enum.iter("enumvalue") if not words(v)]
             if len(unexplained) < len(list(enum.iter("enumvalue"))):
-                silent += [f"{place(enum)}: {enum.findtext('qualifiedname')}::{v.findtext('name')}"
-                           for v in unexplained]
+                silent += [
+                    f"{place(enum)}: {enum.findtext('qualifiedname')}::{v.findtext('name')}" for v in unexplained
+                ]
         self.explain(silent)
 
     def test_every_function_says_what_it_does(self):
         functions = [(c, f) for c, f in self.public_members("function") if not is_plain(c, f)]
         self.assertGreater(len(functions), 150)
-        self.explain([f"{place(f)}: {f.findtext('qualifiedname')}{f.findtext('argsstring')}"
-                      for _, f in functions if not words(f)])
+        self.explain(
+            [
+                f"{place(f)}: {f.findtext('qualifiedname')}{f.findtext('argsstring')}"
+                for _, f in functions
+                if not words(f)
+            ]
+        )
 
     def test_every_function_that_can_fail_says_how(self):
         silent = []
@@ -114,10 +129,13 @@ def is_plain(compound, function):
     """True for copies, destructors, operators, comparisons and overrides, which need no comment."""
     name = function.findtext("name")
     arguments = function.findtext("argsstring") or ""
-    return (name.startswith(("~", "operator")) or arguments.endswith(("=delete", "=default", "override")) or
-            name == (compound.findtext("compoundname") or "").split("::")[-1] or
-            compound.findtext("compoundname").startswith("std::hash") or
-            function.find("reimplements") is not None)
+    return (
+        name.startswith(("~", "operator"))
+        or arguments.endswith(("=delete", "=default", "override"))
+        or name == (compound.findtext("compoundname") or "").split("::")[-1]
+        or compound.findtext("compoundname").startswith("std::hash")
+        or function.find("reimplements") is not None
+    )
 
 
 if __name__ == "__main__":

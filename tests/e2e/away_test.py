@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """No control plane at all, for a minute (OSM_TEST_LONG: half an hour): sidecars that run go on, and
 one that starts meanwhile passes nothing until a controller is back."""
+
 import os
 import signal
 import time
@@ -21,17 +22,14 @@ class Away(meshcase.MeshCase):
         self.other = self.add_machine("other", "10.200.0.13")
         self.rig.mesh.write(
             "others.yaml",
-            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp",
-                            selector={"app": "server"}),
+            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp", selector={"app": "server"}),
             objects.tcp_route("server", "ledger", TCP),
-            objects.target("server", "ledger", "server", [("client", "client")],
-                           ("TCPRoute", "ledger", None)),
-            objects.target("server", "other", "server", [("other", "other")],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            objects.target("server", "ledger", "server", [("client", "client")], ("TCPRoute", "ledger", None)),
+            objects.target("server", "other", "server", [("other", "other")], ("HTTPRouteGroup", "routes", ["books"])),
+        )
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         for machine in (self.client, self.other):
             self.wait_for_status(machine, 200, HOST)
 

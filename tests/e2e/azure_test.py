@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Machines of Azure on real Envoys, against a stand-in for Azure Resource Manager (lib/net/arm.py)."""
+
 import json
 import re
 import signal
@@ -15,9 +16,12 @@ ADDRESSES = [f"10.200.0.{number}" for number in (12, 13, 14)]
 
 
 def resource(name, resource_id, app="shop"):
-    return {"apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "AzureResource",
-            "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
-            "spec": {"resourceID": resource_id, "serviceAccount": "shop"}}
+    return {
+        "apiVersion": "workload.openservicemesh.io/v1alpha1",
+        "kind": "AzureResource",
+        "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
+        "spec": {"resourceID": resource_id, "serviceAccount": "shop"},
+    }
 
 
 class Azure(meshcase.MeshCase):
@@ -29,20 +33,27 @@ class Azure(meshcase.MeshCase):
         self.secret.write_text(arm.SECRET + "\n")
         self.client = self.add_machine("client", "10.200.0.11")
         self.rig.mesh.write(
-            "shop.yaml", objects.namespace("shop"), objects.account("shop", "shop"),
+            "shop.yaml",
+            objects.namespace("shop"),
+            objects.account("shop", "shop"),
             objects.service("shop", "shop", "10.96.0.12", meshcase.PORT),
             objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
-            objects.target("shop", "access", "shop", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            objects.target("shop", "access", "shop", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])),
+        )
 
     def configure(self, **settings):
         """By default client credentials; the interval is the shortest that is allowed."""
         file = self.rig.directory / "azure.yaml"
         origin = f"https://{Switch.ADDRESS}:{arm.Arm.TLS_PORT}"
-        settings = settings or {"authority": origin, "tenant": arm.TENANT, "clientID": arm.CLIENT,
-                                "clientSecretFile": str(self.secret)}
-        file.write_text(yaml.safe_dump({"endpoint": origin, "caFile": str(self.arm.ca_file),
-                                        "interval": 5, **settings}))
+        settings = settings or {
+            "authority": origin,
+            "tenant": arm.TENANT,
+            "clientID": arm.CLIENT,
+            "clientSecretFile": str(self.secret),
+        }
+        file.write_text(
+            yaml.safe_dump({"endpoint": origin, "caFile": str(self.arm.ca_file), "interval": 5, **settings})
+        )
         self.rig.controller_flags = ("--azure-config", file)
 
     def tearDown(self):
@@ -54,6 +65,7 @@ class Azure(meshcase.MeshCase):
 
     def answering(self, wanted, timeout=30):
         """Waits until exactly these addresses answer the client."""
+
         def seen():
             versions = set()
             for _ in range(12):
@@ -77,8 +89,7 @@ class Azure(meshcase.MeshCase):
         wait_for(f"a problem with {words}", told, 30, retry=(CommandFailed,))
 
     def wait_until_alive(self):
-        wait_for("the controller is alive",
-                 lambda: self.rig.controller_http("/health/alive")[0] == 200, 20)
+        wait_for("the controller is alive", lambda: self.rig.controller_http("/health/alive")[0] == 200, 20)
 
     def wait_for_no_problem(self):
         def none():
@@ -94,8 +105,7 @@ class Azure(meshcase.MeshCase):
         for instance, address in enumerate(ADDRESSES):
             machines[address] = self.rig.add_vm(f"shop-{instance}", "shop", address)
         self.arm.scale_sets["web"] = self.instances(addresses)
-        self.rig.mesh.write("resource.yaml",
-                            resource("shop", "/resource" + arm.scale_set_id("web")))
+        self.rig.mesh.write("resource.yaml", resource("shop", "/resource" + arm.scale_set_id("web")))
         self.rig.start_controller()
         self.client.bootstrap()
         self.client.start_proxy()
@@ -110,8 +120,9 @@ class Azure(meshcase.MeshCase):
 
     def join(self, machine):
         """As cloud-init would: the files, the proxy, the application."""
-        wait_for(f"the controller knows {machine.name}", lambda: machine.bootstrap() or True, 30,
-                 retry=(CommandFailed,))
+        wait_for(
+            f"the controller knows {machine.name}", lambda: machine.bootstrap() or True, 30, retry=(CommandFailed,)
+        )
         machine.start_proxy()
         self.serve(machine, version=machine.address)
 
@@ -149,8 +160,7 @@ class Azure(meshcase.MeshCase):
             with self.subTest("tokens that are revoked are replaced"):
                 self.arm.revoke()
                 count = self.arm.operations().count("authority")
-                wait_for("another token", lambda:
-                         self.arm.operations().count("authority") > count, 30)
+                wait_for("another token", lambda: self.arm.operations().count("authority") > count, 30)
                 self.assertNotIn("ExpiredAuthenticationToken", self.rig.osm("problems"))
             with self.subTest("away"):
                 self.arm.stop()

@@ -4,6 +4,7 @@
 Every case names what the log line, /metrics, `osm problems` and `osm policy check` must say: code,
 file, line, object and field. A client calls all the while and must never be refused.
 """
+
 import json
 import os
 import re
@@ -61,29 +62,64 @@ spec:
 CASES = {
     "a syntax error": ("kind: [1,\n  - :\n", "invalid-syntax", "", "", 0),
     "a tab in the indentation": ("kind: Service\nmetadata:\n\tname: x\n", "invalid-syntax", "", "", 3),
-    "an unknown kind": ("apiVersion: v1\nkind: Gadget\nmetadata: {name: g, namespace: server}\n",
-                        "unknown-kind", "Gadget server/g", ".*", 0),
-    "a wrong type": (re.sub(r"rules:\n.*\n", "rules: all\n", TARGET), "invalid-field",
-                     "TrafficTarget server/bad", r"spec\.rules", 8),
-    "a dangling reference": (TARGET.replace("ROUTE", "nothing"), "dangling-reference",
-                             "TrafficTarget server/bad", r"spec\.rules\[0\].*", 9),
-    "a zero-sum split": (SPLIT, "invalid-weights", "TrafficSplit server/bad",
-                         r"spec\.backends.*", 0),
-    "a duplicate service": (SERVICE.replace("NAME", "server").replace("PROTOCOL", "http"),
-                            "duplicate-object", "Service server/server", ".*", 0),
-    "conflicting protocols on one target port":
-        (SERVICE.replace("NAME", "zzz").replace("PROTOCOL", "tcp"), "conflicting-protocol",
-         "Service server/zzz", ".*", 0),
-    "an invalid regex": (ROUTES.replace("REGEX", "/books(?=x)"), "invalid-regex",
-                         "HTTPRouteGroup server/bad", r"spec\.matches\[0\]\.pathRegex", 7),
-    "a huge regex": (ROUTES.replace("REGEX", "((a{100}){100}){100}"), "invalid-regex",
-                     "HTTPRouteGroup server/bad", r"spec\.matches\[0\]\.pathRegex", 7),
-    "a target across namespaces":
-        (TARGET.replace("ROUTE", "routes").replace("namespace: server}\nspec",
-                                                   "namespace: client}\nspec"),
-         "cross-namespace", "TrafficTarget client/bad", r"spec\.destination.*", 5),
-    "a machine without an address": (MACHINE, "invalid-field", "VirtualMachine server/bad",
-                                     r"spec\.address", 5),
+    "an unknown kind": (
+        "apiVersion: v1\nkind: Gadget\nmetadata: {name: g, namespace: server}\n",
+        "unknown-kind",
+        "Gadget server/g",
+        ".*",
+        0,
+    ),
+    "a wrong type": (
+        re.sub(r"rules:\n.*\n", "rules: all\n", TARGET),
+        "invalid-field",
+        "TrafficTarget server/bad",
+        r"spec\.rules",
+        8,
+    ),
+    "a dangling reference": (
+        TARGET.replace("ROUTE", "nothing"),
+        "dangling-reference",
+        "TrafficTarget server/bad",
+        r"spec\.rules\[0\].*",
+        9,
+    ),
+    "a zero-sum split": (SPLIT, "invalid-weights", "TrafficSplit server/bad", r"spec\.backends.*", 0),
+    "a duplicate service": (
+        SERVICE.replace("NAME", "server").replace("PROTOCOL", "http"),
+        "duplicate-object",
+        "Service server/server",
+        ".*",
+        0,
+    ),
+    "conflicting protocols on one target port": (
+        SERVICE.replace("NAME", "zzz").replace("PROTOCOL", "tcp"),
+        "conflicting-protocol",
+        "Service server/zzz",
+        ".*",
+        0,
+    ),
+    "an invalid regex": (
+        ROUTES.replace("REGEX", "/books(?=x)"),
+        "invalid-regex",
+        "HTTPRouteGroup server/bad",
+        r"spec\.matches\[0\]\.pathRegex",
+        7,
+    ),
+    "a huge regex": (
+        ROUTES.replace("REGEX", "((a{100}){100}){100}"),
+        "invalid-regex",
+        "HTTPRouteGroup server/bad",
+        r"spec\.matches\[0\]\.pathRegex",
+        7,
+    ),
+    "a target across namespaces": (
+        TARGET.replace("ROUTE", "routes").replace("namespace: server}\nspec", "namespace: client}\nspec"),
+        "cross-namespace",
+        "TrafficTarget client/bad",
+        r"spec\.destination.*",
+        5,
+    ),
+    "a machine without an address": (MACHINE, "invalid-field", "VirtualMachine server/bad", r"spec\.address", 5),
 }
 
 
@@ -92,11 +128,14 @@ class BadInput(meshcase.MeshCase):
         super().setUp()
         self.client = self.add_machine("client", "10.200.0.11")
         self.server = self.add_machine("server", "10.200.0.12")
-        self.rig.mesh.write("service.yaml",
-                            objects.service("server", "server", "10.96.0.12", meshcase.PORT))
-        self.rig.mesh.write("access.yaml", objects.routes("server", "routes", books={}),
-                            objects.target("server", "access", "server", [("client", "client")],
-                                           ("HTTPRouteGroup", "routes", ["books"])))
+        self.rig.mesh.write("service.yaml", objects.service("server", "server", "10.96.0.12", meshcase.PORT))
+        self.rig.mesh.write(
+            "access.yaml",
+            objects.routes("server", "routes", books={}),
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
         self.start_mesh()
         self.serve(self.server)
         self.wait_for_status(self.client, 200, HOST)
@@ -107,21 +146,28 @@ class BadInput(meshcase.MeshCase):
         return self.rig.osm_json("problems")["problems"]
 
     def wait_for_problem(self, code, file):
-        return wait_for(f"a problem {code} of {file}", lambda: [
-            p for p in self.problems() if p["code"] == code and p["path"].endswith(file)])[0]
+        return wait_for(
+            f"a problem {code} of {file}",
+            lambda: [p for p in self.problems() if p["code"] == code and p["path"].endswith(file)],
+        )[0]
 
     def assert_told(self, problem):
         """The log has one line and /metrics a sample that name the problem in full."""
-        lines = [json.loads(line) for line in self.rig.controller.text().splitlines()
-                 if problem["cause"] in json.loads(line).get("message", "")]
+        lines = [
+            json.loads(line)
+            for line in self.rig.controller.text().splitlines()
+            if problem["cause"] in json.loads(line).get("message", "")
+        ]
         self.assertEqual(len(lines), 1, lines)
         said = json.dumps(lines[0])
         metrics = self.rig.controller_http("/metrics")[1]
-        samples = [s for s in metrics.splitlines() if s.startswith("osm_problem{")
-                   and f'cause={json.dumps(problem["cause"])}' in s and problem["path"] in s]
+        samples = [
+            s
+            for s in metrics.splitlines()
+            if s.startswith("osm_problem{") and f"cause={json.dumps(problem['cause'])}" in s and problem["path"] in s
+        ]
         self.assertEqual(len(samples), 1, metrics)
-        for part in (problem["code"], problem["path"], str(problem["line"]), problem["object"],
-                     problem["field"]):
+        for part in (problem["code"], problem["path"], str(problem["line"]), problem["object"], problem["field"]):
             self.assertIn(part, said)
             self.assertIn(part, samples[0])
 
@@ -153,13 +199,19 @@ class BadInput(meshcase.MeshCase):
         with self.subTest("a group with a bad expression serves its other routes"):
             self.rig.mesh.write(
                 "access.yaml",
-                objects.routes("server", "routes", broken={"pathRegex": "/books(?=x)"},
-                               books={"pathRegex": "/books-bought"}),
-                objects.target("server", "access", "server", [("client", "client")],
-                               ("HTTPRouteGroup", "routes", ["broken", "books"])))
+                objects.routes(
+                    "server", "routes", broken={"pathRegex": "/books(?=x)"}, books={"pathRegex": "/books-bought"}
+                ),
+                objects.target(
+                    "server",
+                    "access",
+                    "server",
+                    [("client", "client")],
+                    ("HTTPRouteGroup", "routes", ["broken", "books"]),
+                ),
+            )
             problem = self.wait_for_problem("invalid-regex", "access.yaml")
-            self.assertTrue(problem["cause"].endswith(
-                "; only this match is left out of a stored object"), problem)
+            self.assertTrue(problem["cause"].endswith("; only this match is left out of a stored object"), problem)
             # Until now every path was allowed.
             self.wait_for_status(self.client, 404, HOST, "/other")
         self.caller.check(self)
@@ -167,7 +219,7 @@ class BadInput(meshcase.MeshCase):
     def test_sources_that_vanish_or_break_keep_their_last_good_content(self):
         good = (self.rig.mesh.path / "access.yaml").read_text()
         with self.subTest("a half-written file"):
-            self.rig.mesh.write_text("access.yaml", good[:len(good) // 2])
+            self.rig.mesh.write_text("access.yaml", good[: len(good) // 2])
             self.wait_for_problem("invalid-syntax", "access.yaml")
             self.caller.check(self)
         with self.subTest("a restart then is not ready, says why, and the mesh goes on"):
@@ -203,26 +255,42 @@ class BadInput(meshcase.MeshCase):
 class BadElements(meshcase.MeshCase):
     def test_a_bad_element_is_left_out_and_the_others_of_its_object_count(self):
         client, server = self.add_client_and_server()
-        target = objects.target("server", "access", "server", [
-            ("client", "client"), ("client", "dotted.account"), ("client", "nowhere")],
-            ("HTTPRouteGroup", "routes", ["books", "bad", "twice"]))
+        target = objects.target(
+            "server",
+            "access",
+            "server",
+            [("client", "client"), ("client", "dotted.account"), ("client", "nowhere")],
+            ("HTTPRouteGroup", "routes", ["books", "bad", "twice"]),
+        )
         del target["spec"]["sources"][2]["namespace"]
-        routes = objects.routes("server", "routes", books={"pathRegex": "/books-bought"},
-                                bad={"pathRegex": "/buy-a-book/(new"},
-                                twice={"pathRegex": "/buy-a-book/new",
-                                       "headers": [{"x-a": "1"}, {"x-a": "2"}]})
-        self.rig.mesh.write("server.yaml", target, routes,
-                            objects.service("server", "server", "10.96.0.12", meshcase.PORT))
+        routes = objects.routes(
+            "server",
+            "routes",
+            books={"pathRegex": "/books-bought"},
+            bad={"pathRegex": "/buy-a-book/(new"},
+            twice={"pathRegex": "/buy-a-book/new", "headers": [{"x-a": "1"}, {"x-a": "2"}]},
+        )
+        self.rig.mesh.write(
+            "server.yaml", target, routes, objects.service("server", "server", "10.96.0.12", meshcase.PORT)
+        )
         self.start_mesh()
         self.serve(server)
         self.wait_for_status(client, 200, HOST)
         self.assertEqual(404, client.get(HOST, meshcase.PORT, "/buy-a-book/new")[0])
-        told = {(p["object"].split()[0], p["field"]) for p in self.rig.osm_json("problems")["problems"]
-                if p["severity"] == "error"}
-        self.assertEqual(told, {("TrafficTarget", "spec.sources[1].name"),
-                                ("TrafficTarget", "spec.sources[2].namespace"),
-                                ("HTTPRouteGroup", "spec.matches[1].pathRegex"),
-                                ("HTTPRouteGroup", "spec.matches[2].headers[1].x-a")})
+        told = {
+            (p["object"].split()[0], p["field"])
+            for p in self.rig.osm_json("problems")["problems"]
+            if p["severity"] == "error"
+        }
+        self.assertEqual(
+            told,
+            {
+                ("TrafficTarget", "spec.sources[1].name"),
+                ("TrafficTarget", "spec.sources[2].namespace"),
+                ("HTTPRouteGroup", "spec.matches[1].pathRegex"),
+                ("HTTPRouteGroup", "spec.matches[2].headers[1].x-a"),
+            },
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The demo as people run it; and that it leaves nothing behind, even when it is interrupted."""
+
 import pathlib
 import re
 import signal
@@ -20,16 +21,22 @@ def namespaces_of(pid):
 
 
 def leftovers(pid):
-    return (namespaces_of(pid) + list(pathlib.Path("/etc/netns").glob(f"osm-{pid}-*"))
-            + list(pathlib.Path("/tmp").glob(f"osm-{pid}-*")))
+    return (
+        namespaces_of(pid)
+        + list(pathlib.Path("/etc/netns").glob(f"osm-{pid}-*"))
+        + list(pathlib.Path("/tmp").glob(f"osm-{pid}-*"))
+    )
 
 
 class DemoCase(unittest.TestCase):
     def start(self, *arguments):
         programs = meshcase._programs
         demo = subprocess.Popen(
-            [sys.executable, DEMO, "--bin", programs.osm.parent, "--envoy", programs.envoy,
-             *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            [sys.executable, DEMO, "--bin", programs.osm.parent, "--envoy", programs.envoy, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         self.addCleanup(demo.kill)
         self.addCleanup(demo.stdout.close)
         return demo
@@ -53,20 +60,24 @@ class Demo(DemoCase):
         for how in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(how.name):
                 demo = self.start()
-                wait_for("proxies run", lambda: len([n for n in namespaces_of(demo.pid)
-                                                     if pids_in(n)]) >= 4, 30)
+                wait_for("proxies run", lambda: len([n for n in namespaces_of(demo.pid) if pids_in(n)]) >= 4, 30)
                 inside = [p for n in namespaces_of(demo.pid) for p in pids_in(n)]
                 demo.send_signal(how)
                 demo.communicate()
                 self.assertNotEqual(demo.returncode, 0)
                 self.assertEqual(leftovers(demo.pid), [])
-                self.assertEqual([p for p in inside if pathlib.Path(f"/proc/{p}/ns").exists()
-                                  and pathlib.Path(f"/proc/{p}/cmdline").read_bytes()], [])
+                self.assertEqual(
+                    [
+                        p
+                        for p in inside
+                        if pathlib.Path(f"/proc/{p}/ns").exists() and pathlib.Path(f"/proc/{p}/cmdline").read_bytes()
+                    ],
+                    [],
+                )
 
     def test_the_printed_command_ends_a_kept_demo_and_leaves_nothing(self):
         demo = self.start("--keep")
-        wait_for("proxies run", lambda: len([n for n in namespaces_of(demo.pid)
-                                             if pids_in(n)]) >= 4, 30)
+        wait_for("proxies run", lambda: len([n for n in namespaces_of(demo.pid) if pids_in(n)]) >= 4, 30)
         demo.send_signal(signal.SIGINT)
         output, _ = demo.communicate()
         self.assertNotEqual(namespaces_of(demo.pid), [])

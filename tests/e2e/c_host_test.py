@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """libosm's C interface: the hosts of examples/c_host and examples/python_host configure real Envoys."""
+
 import json
 import os
 import pathlib
@@ -40,8 +41,7 @@ class Hosts(meshcase.MeshCase):
     def check_call(self, ns):
         answer = self.client.get(self.service, meshcase.PORT, "/books-bought")[1]
         self.assertIn(f"spiffe://cluster.local/ns/{ns}/sa/client", answer)
-        self.assertEqual(
-            self.client.get(self.service, meshcase.PORT, "/books-bought", method="POST")[0], 404)
+        self.assertEqual(self.client.get(self.service, meshcase.PORT, "/books-bought", method="POST")[0], 404)
         for machine in (self.client, self.server):
             key = (machine.directory / "sds_key.pem").stat()
             self.assertEqual((key.st_mode & 0o777, key.st_uid), (0o600, 1500))
@@ -49,16 +49,25 @@ class Hosts(meshcase.MeshCase):
     def test_a_host_in_c_configures_two_envoys_from_a_directory(self):
         rig = self.rig
         rig.mesh.write(
-            "shop.yaml", objects.namespace("shop"), objects.account("shop", "client"),
+            "shop.yaml",
+            objects.namespace("shop"),
+            objects.account("shop", "client"),
             objects.account("shop", "server"),
             objects.machine("shop", "client", "10.200.0.11", "client"),
             objects.machine("shop", "server", "10.200.0.12", "server"),
             objects.service("shop", "server", "10.96.0.12", meshcase.PORT),
             objects.routes("shop", "reads", get={"pathRegex": ".*", "methods": ["GET"]}),
-            objects.target("shop", "access", "server", [("shop", "client")],
-                           ("HTTPRouteGroup", "reads", ["get"])))
-        self.start_host("shop", rig.programs.bin / "c_host", f"{Switch.ADDRESS}:{ADS_PORT}", rig.mesh.path,
-                        rig.directory, "shop/client", "shop/server")
+            objects.target("shop", "access", "server", [("shop", "client")], ("HTTPRouteGroup", "reads", ["get"])),
+        )
+        self.start_host(
+            "shop",
+            rig.programs.bin / "c_host",
+            f"{Switch.ADDRESS}:{ADS_PORT}",
+            rig.mesh.path,
+            rig.directory,
+            "shop/client",
+            "shop/server",
+        )
         self.check_call("shop")
         with self.subTest("it shows problems and proxies"):
             rig.mesh.write("bad.yaml", objects.service("shop", "bad", "no address", meshcase.PORT))
@@ -78,9 +87,14 @@ class Hosts(meshcase.MeshCase):
             self.wait_for_status(self.client, 200, self.service)
 
     def test_a_host_in_python_configures_two_envoys_from_memory_and_takes_a_permission_away(self):
-        self.start_host("shop", sys.executable, EXAMPLES / "python_host/python_host.py",
-                        self.rig.programs.bin / "libosm_c.so", f"{Switch.ADDRESS}:{ADS_PORT}",
-                        self.rig.directory)
+        self.start_host(
+            "shop",
+            sys.executable,
+            EXAMPLES / "python_host/python_host.py",
+            self.rig.programs.bin / "libosm_c.so",
+            f"{Switch.ADDRESS}:{ADS_PORT}",
+            self.rig.directory,
+        )
         self.check_call("shop")
         os.kill(self.host.pid, signal.SIGHUP)
         self.host.wait_for_log("forbidden, at 2 proxies\n")

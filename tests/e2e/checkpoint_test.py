@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The smallest mesh: one HTTP client, one HTTP server, and whether SMI decides between them."""
+
 import signal
 
 from lib.mesh import meshcase, objects
@@ -14,17 +15,21 @@ class Checkpoint(meshcase.MeshCase):
         self.client = self.add_machine("client", "10.200.0.11")
         self.server = self.add_machine("server", "10.200.0.12")
         self.rig.mesh.write(
-            "server.yaml", objects.service("server", "server", "10.96.0.12", PORT),
-            objects.routes("server", "routes",
-                           books={"pathRegex": "/books-bought", "methods": ["GET"]}))
+            "server.yaml",
+            objects.service("server", "server", "10.96.0.12", PORT),
+            objects.routes("server", "routes", books={"pathRegex": "/books-bought", "methods": ["GET"]}),
+        )
         self.allow()
         self.start_mesh()
         self.serve(self.server)
 
     def allow(self):
-        self.rig.mesh.write("access.yaml", objects.target(
-            "server", "access", "server", [("client", "client")],
-            ("HTTPRouteGroup", "routes", ["books"])))
+        self.rig.mesh.write(
+            "access.yaml",
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
 
     def get(self, path="/books-bought", method="GET"):
         return self.client.get(HOST, PORT, path, method)
@@ -60,8 +65,7 @@ class Checkpoint(meshcase.MeshCase):
                     self.assertEqual(after[kind], updates[kind], (machine.name, kind))
             self.assertEqual(self.get()[0], 200)
         with self.subTest("what proxies hold can be dumped, and holds no private key"):
-            for name, part in (("client/client", "outbound-listener"),
-                               ("server/server", "inbound-listener")):
+            for name, part in (("client/client", "outbound-listener"), ("server/server", "inbound-listener")):
                 dump = self.rig.osm("proxy", "get", "config_dump", name)
                 for wanted in (part, "service-cert", "sha256:"):
                     self.assertIn(wanted, dump)

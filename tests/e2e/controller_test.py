@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The controller as a process: what stops its start, what it says, how it ends."""
+
 import re
 import signal
 
@@ -43,9 +44,11 @@ class Controller(meshcase.MeshCase):
         self.rig.stop_controller()
         ca = self.rig.state / "ca" / "ca.pem"
         whole = ca.read_text()
-        for what, damage in (("damaged", lambda: ca.write_text(whole[:100])),
-                             ("readable by others", lambda: ca.chmod(0o644)),
-                             ("a directory", lambda: (ca.unlink(), ca.mkdir()))):
+        for what, damage in (
+            ("damaged", lambda: ca.write_text(whole[:100])),
+            ("readable by others", lambda: ca.chmod(0o644)),
+            ("a directory", lambda: (ca.unlink(), ca.mkdir())),
+        ):
             with self.subTest(what):
                 damage()
                 text = self.start_fails()
@@ -59,14 +62,22 @@ class Controller(meshcase.MeshCase):
 
     def test_a_full_disk_stops_the_start_and_says_what_to_do(self):
         self.rig.state.mkdir()
-        script = (f"mount -t tmpfs -o size=4k,nr_inodes=64,mode=0700 none {self.rig.state} && "
-                  f"mkdir -m 700 {self.rig.state}/ca && "
-                  f"dd if=/dev/zero of={self.rig.state}/full bs=4k count=1 2>/dev/null && exec ")
+        script = (
+            f"mount -t tmpfs -o size=4k,nr_inodes=64,mode=0700 none {self.rig.state} && "
+            f"mkdir -m 700 {self.rig.state}/ca && "
+            f"dd if=/dev/zero of={self.rig.state}/full bs=4k count=1 2>/dev/null && exec "
+        )
         # `ip netns exec` has a mount namespace of its own: the host never sees the tmpfs.
-        failed = self.rig.start("full-disk", self.rig.switch.namespace.command(
-            "sh", "-c", script + f"{self.rig.programs.controller} --mesh-dir {self.rig.mesh.path} "
-            f"--state-dir {self.rig.state} --ads-address {Switch.ADDRESS}:{ADS_PORT} "
-            f"--http-address {Switch.ADDRESS}:{HTTP_PORT}"))
+        failed = self.rig.start(
+            "full-disk",
+            self.rig.switch.namespace.command(
+                "sh",
+                "-c",
+                script + f"{self.rig.programs.controller} --mesh-dir {self.rig.mesh.path} "
+                f"--state-dir {self.rig.state} --ads-address {Switch.ADDRESS}:{ADS_PORT} "
+                f"--http-address {Switch.ADDRESS}:{HTTP_PORT}",
+            ),
+        )
         self.assertNotEqual(failed.popen.wait(10), 0)
         self.assertRegex(failed.text(), "(?i)no space left on device")
         self.assertRegex(failed.text(), "(?i)free space|disk full")

@@ -2,6 +2,7 @@
 """A thief has a machine's keys: once its account or its UUID is denied, servers and the controller
 refuse them within seconds. What the account has open ends with the drain time. Requests and new
 connections of others go on."""
+
 import http.client
 import time
 
@@ -28,20 +29,19 @@ class Denylist(meshcase.MeshCase):
         self.server = self.add_machine("server", "10.200.0.13")
         callers = [("client", "client"), ("friend", "friend")]
         self.rig.mesh.write(
-            "services.yaml", objects.service("server", "server", "10.96.0.13", HTTP),
-            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp",
-                            selector={"app": "server"}),
+            "services.yaml",
+            objects.service("server", "server", "10.96.0.13", HTTP),
+            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp", selector={"app": "server"}),
             objects.routes("server", "routes", books={"pathRegex": "/books-bought"}),
             objects.tcp_route("server", "ledger", TCP),
-            objects.target("server", "access", "server", callers,
-                           ("HTTPRouteGroup", "routes", ["books"])),
-            objects.target("server", "ledger", "server", callers, ("TCPRoute", "ledger", None)))
+            objects.target("server", "access", "server", callers, ("HTTPRouteGroup", "routes", ["books"])),
+            objects.target("server", "ledger", "server", callers, ("TCPRoute", "ledger", None)),
+        )
 
     def start(self):
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         for machine in (self.client, self.friend):
             self.wait_for_status(machine, 200, HOST)
         self.thief = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
@@ -52,8 +52,7 @@ class Denylist(meshcase.MeshCase):
     def steal_http(self):
         """Status of a request with the stolen workload key, past the client's own proxy."""
         connection = http.client.HTTPConnection(HOST)
-        connection.sock = self.thief.dial(self.client, self.server.address, HTTP,
-                                          "server.server.svc.cluster.local")
+        connection.sock = self.thief.dial(self.client, self.server.address, HTTP, "server.server.svc.cluster.local")
         try:
             connection.request("GET", "/books-bought")
             return connection.getresponse().status
@@ -64,8 +63,7 @@ class Denylist(meshcase.MeshCase):
 
     def steal_tcp(self):
         """The ledger's answer to the stolen workload key; b"": the connection was closed."""
-        with self.thief.dial(self.client, self.server.address, TCP,
-                             "ledger.server.svc.cluster.local") as connection:
+        with self.thief.dial(self.client, self.server.address, TCP, "ledger.server.svc.cluster.local") as connection:
             try:
                 connection.sendall(b"x\n")
                 return connection.recv(100)
@@ -83,8 +81,7 @@ class Denylist(meshcase.MeshCase):
 
     def check_the_controller_answers(self):
         # The client's own proxy comes back at any time, and ends the stream that asks.
-        self.assertEqual(wait_for("the controller answers", self.ask_controller,
-                                  retry=(http2.Ended,)), CLUSTER)
+        self.assertEqual(wait_for("the controller answers", self.ask_controller, retry=(http2.Ended,)), CLUSTER)
 
     def line(self, connection):
         connection.sendall(b"x\n")
@@ -114,8 +111,7 @@ class Denylist(meshcase.MeshCase):
                 self.assertIn("permission-denied", str(refused.exception))
                 self.assertIn("(stolen)", str(refused.exception))
                 self.assertIsNone(renew(self.client, "--force", check=False))
-            with self.subTest("requests and new connections of others go on, open ones until the "
-                              "drain time"):
+            with self.subTest("requests and new connections of others go on, open ones until the drain time"):
                 self.assertTrue(self.line(open_tcp))
                 with self.friend.namespace.connect(LEDGER, TCP) as fresh:
                     self.assertTrue(self.line(fresh))
@@ -136,8 +132,9 @@ class Denylist(meshcase.MeshCase):
         """Begins a request on an open connection that never ends. Result: the connection."""
         self.addCleanup(connection.close)
         connection.settimeout(0.2)
-        connection.sendall(f"POST /books-bought HTTP/1.1\r\nHost: {HOST}\r\n"
-                           "Transfer-Encoding: chunked\r\n\r\n".encode() + CHUNK)
+        connection.sendall(
+            f"POST /books-bought HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + CHUNK
+        )
         return connection
 
     def uploads(self):
@@ -147,6 +144,7 @@ class Denylist(meshcase.MeshCase):
     def wait_for_end(self, name, connection, data, echoed):
         """Until the other side closes a connection on which `data` is sent again and again. If it
         does not echo the data, an answer is an end, too."""
+
         def ended():
             try:
                 connection.sendall(data)
@@ -163,18 +161,21 @@ class Denylist(meshcase.MeshCase):
     def test_open_connections_of_a_denied_account_end_with_the_drain_time(self):
         self.rig.drain_seconds = DRAIN
         self.start()
-        tcp = {"the thief's": self.thief.dial(self.client, self.server.address, TCP,
-                                              "ledger.server.svc.cluster.local"),
-               "the client's": self.client.namespace.connect(LEDGER, TCP),
-               # All open connections of a port whose policy changes drain (docs/mesh-objects.md).
-               "the friend's": self.friend.namespace.connect(LEDGER, TCP)}
+        tcp = {
+            "the thief's": self.thief.dial(self.client, self.server.address, TCP, "ledger.server.svc.cluster.local"),
+            "the client's": self.client.namespace.connect(LEDGER, TCP),
+            # All open connections of a port whose policy changes drain (docs/mesh-objects.md).
+            "the friend's": self.friend.namespace.connect(LEDGER, TCP),
+        }
         for connection in tcp.values():
             self.addCleanup(connection.close)
             self.assertTrue(self.line(connection))
-        streams = {"the thief's": self.upload(self.thief.dial(
-                       self.client, self.server.address, HTTP, "server.server.svc.cluster.local")),
-                   "the client's": self.upload(self.client.namespace.connect(
-                       self.client.resolve(HOST), HTTP))}
+        streams = {
+            "the thief's": self.upload(
+                self.thief.dial(self.client, self.server.address, HTTP, "server.server.svc.cluster.local")
+            ),
+            "the client's": self.upload(self.client.namespace.connect(self.client.resolve(HOST), HTTP)),
+        }
         wait_for("the server has both uploads", lambda: self.uploads() == 2)
         with meshcase.Load(self.friend) as load:
             self.deny("account", "client/client")

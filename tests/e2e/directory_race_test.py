@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Twenty processes that want the mesh's CA at the same instant, in one directory: one makes it, all
 have the same, whoever is killed in between. Without a mesh around it."""
+
 import pathlib
 import stat
 import sys

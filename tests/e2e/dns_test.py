@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Machines behind DNS names, on real Envoys: a real name server changes its records, and goes away."""
+
 import json
 import signal
 
@@ -19,25 +20,33 @@ def resource(name, dns_name, **spec):
 class Dns(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
-        self.names = NameServer(self.rig.directory, Switch.ADDRESS, namespace=self.rig.switch.namespace,
-                                services={SERVICE: ("shop.mesh.test", meshcase.PORT)})
+        self.names = NameServer(
+            self.rig.directory,
+            Switch.ADDRESS,
+            namespace=self.rig.switch.namespace,
+            services={SERVICE: ("shop.mesh.test", meshcase.PORT)},
+        )
         self.addCleanup(self.names.stop)
         self.rig.controller_flags = ("--dns-server", Switch.ADDRESS)
         self.client = self.add_machine("client", "10.200.0.11")
 
     def write_shop(self, target_port=None):
         self.rig.mesh.write(
-            "shop.yaml", objects.namespace("shop"), objects.account("shop", "shop"),
+            "shop.yaml",
+            objects.namespace("shop"),
+            objects.account("shop", "shop"),
             objects.service("shop", "shop", "10.96.0.12", meshcase.PORT, target_port),
             objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
-            objects.target("shop", "access", "shop", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            objects.target("shop", "access", "shop", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])),
+        )
 
     def start_shops(self, dns_name):
         """Two machines behind the name, each with a proxy of its own."""
         self.write_shop()
-        shops = {address: self.rig.add_vm(f"shop-{address.replace('.', '-')}", "shop", address)
-                 for address in (FIRST, SECOND)}
+        shops = {
+            address: self.rig.add_vm(f"shop-{address.replace('.', '-')}", "shop", address)
+            for address in (FIRST, SECOND)
+        }
         self.names.write(shop=[FIRST, SECOND])
         self.rig.mesh.write("name.yaml", resource("shop", dns_name))
         self.start_mesh()
@@ -47,6 +56,7 @@ class Dns(meshcase.MeshCase):
 
     def answering(self, wanted):
         """Waits until exactly these addresses answer the client."""
+
         def seen():
             versions = set()
             for _ in range(12):
@@ -76,15 +86,17 @@ class Dns(meshcase.MeshCase):
         with self.subTest("calls continue while the name server is away"):
             with meshcase.Load(self.client, "shop.shop") as load:
                 self.names.stop()
-                wait_for("the provider is stale", lambda: any(
-                    "no name server answers" in text for text in self.problems()), 30)
+                wait_for(
+                    "the provider is stale",
+                    lambda: any("no name server answers" in text for text in self.problems()),
+                    30,
+                )
                 load.check(self, more=50)
                 # Without the names nobody knows the endpoints: a controller that starts now waits,
                 # and proxies keep what they have.
                 self.rig.stop_controller(signal.SIGKILL)
                 self.rig.start_controller(wait=False)
-                wait_for("the controller is alive",
-                         lambda: self.rig.controller_http("/health/alive")[0] == 200, 20)
+                wait_for("the controller is alive", lambda: self.rig.controller_http("/health/alive")[0] == 200, 20)
                 load.check(self, more=200)
                 self.assertNotEqual(200, self.rig.controller_http("/health/ready")[0])
                 self.names.start()

@@ -4,6 +4,7 @@
 The outside is a namespace with an address for each server. The account of machine "client" has a
 TrafficTarget; that of "loner" is named by Egresses alone.
 """
+
 import datetime
 import ssl
 import time
@@ -24,21 +25,23 @@ class EgressPolicy(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client, self.server = self.add_client_and_server()
-        self.rig.mesh.write("loner.yaml", objects.account("client", "loner"),
-                            objects.machine("client", "loner", "10.200.0.13", "loner"))
+        self.rig.mesh.write(
+            "loner.yaml", objects.account("client", "loner"), objects.machine("client", "loner", "10.200.0.13", "loner")
+        )
         self.loner = self.rig.add_vm("loner", "client", "10.200.0.13")
         switch = self.rig.switch.namespace
         for address in (ONE, TWO, BAIT):
             ip("-n", switch.name, "address", "add", f"{address}/16", "dev", "br0")
         self.one, self.two, self.bait = (
             self.outside(HttpDestination, address, HTTP, name)
-            for address, name in ((ONE, "one"), (TWO, "two"), (BAIT, "bait")))
+            for address, name in ((ONE, "one"), (TWO, "two"), (BAIT, "bait"))
+        )
         now = datetime.datetime.now(datetime.timezone.utc)
-        self.identity = authority.certify(self.rig.directory, "outside", [], now,
-                                          now + datetime.timedelta(days=1))
+        self.identity = authority.certify(self.rig.directory, "outside", [], now, now + datetime.timedelta(days=1))
         self.tls_one, self.tls_two, self.tls_bait = (
             self.outside(TlsDestination, address, TLS, name, self.identity)
-            for address, name in ((ONE, "one"), (TWO, "two"), (BAIT, "bait")))
+            for address, name in ((ONE, "one"), (TWO, "two"), (BAIT, "bait"))
+        )
         for address in (ONE, BAIT):
             for port in (MAIL, OTHER):
                 self.outside(GreetingDestination, address, port, "mail")
@@ -53,8 +56,9 @@ class EgressPolicy(meshcase.MeshCase):
         self.serve(self.server)
         for machine in self.rig.machines.values():
             machine.namespace.set_hosts(
-                (machine.directory / "hosts").read_text() +
-                f"{ONE} one.example.com\n{TWO} two.example.com\n{ONE} deep.sub.example.com\n")
+                (machine.directory / "hosts").read_text()
+                + f"{ONE} one.example.com\n{TWO} two.example.com\n{ONE} deep.sub.example.com\n"
+            )
         self.wait_for_status(self.client, 200, "server.server")
 
     def configure(self, permissive=False, egress=False, **sections):
@@ -72,8 +76,7 @@ class EgressPolicy(meshcase.MeshCase):
 
     def both_modes(self):
         for permissive in (False, True):
-            self.configure(permissive, observability={"tracing": {
-                "enable": True, "address": BAIT, "port": 9411}})
+            self.configure(permissive, observability={"tracing": {"enable": True, "address": BAIT, "port": 9411}})
             yield permissive
 
     @staticmethod
@@ -96,8 +99,10 @@ class EgressPolicy(meshcase.MeshCase):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
-            with machine.namespace.connect(address, port, timeout=8) as connection, \
-                    context.wrap_socket(connection, server_hostname=name) as tls:
+            with (
+                machine.namespace.connect(address, port, timeout=8) as connection,
+                context.wrap_socket(connection, server_hostname=name) as tls,
+            ):
                 return tls.recv(100).decode() or REFUSED
         except (ConnectionError, ssl.SSLError) as closed:
             machine.assert_live(closed)
@@ -126,20 +131,25 @@ class EgressPolicy(meshcase.MeshCase):
         return said, time.monotonic() - began
 
     def test_hosts_and_routes_of_http(self):
-        self.rig.mesh.write("paths.yaml", objects.routes(
-            "client", "paths", books={"pathRegex": "/books/.*", "methods": ["GET"]}))
+        self.rig.mesh.write(
+            "paths.yaml", objects.routes("client", "paths", books={"pathRegex": "/books/.*", "methods": ["GET"]})
+        )
         self.start()
-        self.write(objects.egress("client", "out", ["client", "loner"], {HTTP: "HTTP"},
-                                  ["one.example.com"], groups=["paths"]))
+        self.write(
+            objects.egress("client", "out", ["client", "loner"], {HTTP: "HTTP"}, ["one.example.com"], groups=["paths"])
+        )
         for permissive in self.both_modes():
             for machine in (self.client, self.loner):
                 with self.subTest(permissive=permissive, machine=machine.name):
                     host = f"one.example.com:{HTTP}"
                     self.wait_for_answer(machine, (200, "one"), ONE, host, "/books/1")
-                    self.assertEqual(self.say(machine, ONE, "ONE.example.com", "/books/1"),
-                                     (200, "one"))
-                    for path, method in (("/other", "GET"), ("/books/1", "POST"),
-                                         ("/books/../other", "GET"), ("/books/%2e%2e/x", "GET")):
+                    self.assertEqual(self.say(machine, ONE, "ONE.example.com", "/books/1"), (200, "one"))
+                    for path, method in (
+                        ("/other", "GET"),
+                        ("/books/1", "POST"),
+                        ("/books/../other", "GET"),
+                        ("/books/%2e%2e/x", "GET"),
+                    ):
                         self.assertEqual(self.say(machine, ONE, host, path, method)[0], 404, path)
                     self.assertEqual(self.say(machine, TWO, "two.example.com", "/books/1")[0], 404)
                     # The name decides, not the address: the server at BAIT hears nothing.
@@ -149,18 +159,24 @@ class EgressPolicy(meshcase.MeshCase):
                 self.wait_for_status(self.client, 200, "server.server")
                 self.assertEqual(self.say(self.client, MESH, "one.example.com", "/books/1")[0], 404)
             with self.subTest("another account gets nothing", permissive=permissive):
-                self.assertEqual(self.say(self.server, ONE, "one.example.com", "/books/1")[0],
-                                 REFUSED)
+                self.assertEqual(self.say(self.server, ONE, "one.example.com", "/books/1")[0], REFUSED)
 
     def test_no_header_of_the_mesh_leaves_it(self):
         self.start()
-        self.write(objects.egress("client", "out", ["client"], {HTTP: "http"},
-                                  ["one.example.com", "*.sub.example.com"]))
+        self.write(
+            objects.egress("client", "out", ["client"], {HTTP: "http"}, ["one.example.com", "*.sub.example.com"])
+        )
         sent = {
             "plain": [],
             "a traced application behind a proxy": [
-                ("x-forwarded-proto", "https"), ("x-request-id", "mine"), ("x-b3-traceid", "1" * 16),
-                ("x-b3-spanid", "2" * 16), ("x-b3-sampled", "1"), ("x-forwarded-for", "10.0.0.7")]}
+                ("x-forwarded-proto", "https"),
+                ("x-request-id", "mine"),
+                ("x-b3-traceid", "1" * 16),
+                ("x-b3-spanid", "2" * 16),
+                ("x-b3-sampled", "1"),
+                ("x-forwarded-for", "10.0.0.7"),
+            ],
+        }
         for permissive in self.both_modes():
             for host in ("one.example.com", "deep.sub.example.com"):
                 self.wait_for_answer(self.client, (200, "one"), ONE, host)
@@ -173,7 +189,8 @@ class EgressPolicy(meshcase.MeshCase):
                             connection.sendall(
                                 f"GET /x HTTP/1.1\r\nhost: {host}\r\n{''.join(lines)}"
                                 "x-forwarded-client-cert: URI=spiffe://cluster.local/ns/a/sa/b\r\n"
-                                "x-envoy-retry-on: 5xx\r\n\r\n".encode())
+                                "x-envoy-retry-on: 5xx\r\n\r\n".encode()
+                            )
                             answer = connection.recv(4096).decode()
                         [(line, headers)] = self.one.heads
                         self.assertEqual(line, "GET /x HTTP/1.1")
@@ -183,10 +200,17 @@ class EgressPolicy(meshcase.MeshCase):
     def test_tls_names_and_addresses(self):
         self.start()
         self.write(
-            objects.egress("client", "names", ["client", "loner"], {TLS: "https"},
-                           ["one.example.com", "two.example.com", "*.sub.example.com"]),
-            objects.egress("client", "mail", ["client", "loner"],
-                           {MAIL: "tcp-server-first", OTHER: "tcp"}, addresses=[f"{ONE}/31"]))
+            objects.egress(
+                "client",
+                "names",
+                ["client", "loner"],
+                {TLS: "https"},
+                ["one.example.com", "two.example.com", "*.sub.example.com"],
+            ),
+            objects.egress(
+                "client", "mail", ["client", "loner"], {MAIL: "tcp-server-first", OTHER: "tcp"}, addresses=[f"{ONE}/31"]
+            ),
+        )
         for permissive in self.both_modes():
             for machine in (self.client, self.loner):
                 with self.subTest(permissive=permissive, machine=machine.name):
@@ -211,8 +235,7 @@ class EgressPolicy(meshcase.MeshCase):
                 self.assertEqual(self.hear(self.server, ONE, MAIL)[0], REFUSED)
 
     def test_policies_are_united_and_follow_their_objects(self):
-        paths = [objects.routes("client", name, one={"pathRegex": f"/{name}"})
-                 for name in ("first", "second")]
+        paths = [objects.routes("client", name, one={"pathRegex": f"/{name}"}) for name in ("first", "second")]
         self.rig.mesh.write("paths.yaml", *paths)
         self.start()
         host = "one.example.com"
@@ -235,8 +258,10 @@ class EgressPolicy(meshcase.MeshCase):
             self.wait_for_answer(self.client, 404, ONE, host, "/first")
             self.assertEqual(self.told("first"), [("dangling-reference", "warning")])
         with self.subTest("limits of the destination"):
-            self.rig.mesh.write("setting.yaml", objects.upstream_setting(
-                "client", "none", host, connectionSettings={"http": {"maxRequests": 0}}))
+            self.rig.mesh.write(
+                "setting.yaml",
+                objects.upstream_setting("client", "none", host, connectionSettings={"http": {"maxRequests": 0}}),
+            )
             self.write(out("first", setting="none"))
             self.wait_for_answer(self.client, 503, ONE, host)
             self.assertEqual(self.told("first"), [])
@@ -259,8 +284,11 @@ class EgressPolicy(meshcase.MeshCase):
             self.wait_for_status(self.client, 200, "server.server")
 
     def told(self, name):
-        return [(p["code"], p["severity"]) for p in self.rig.osm_json("problems")["problems"]
-                if p["object"] == f"Egress client/{name}"]
+        return [
+            (p["code"], p["severity"])
+            for p in self.rig.osm_json("problems")["problems"]
+            if p["object"] == f"Egress client/{name}"
+        ]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """examples/embed: a vendor's control plane configures two Envoys, with a listener of its own."""
+
 import signal
 
 from lib.mesh import meshcase
@@ -22,9 +23,12 @@ class Embed(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         rig = self.rig
-        self.embed = rig.start("embed", rig.switch.namespace.command(
-            rig.programs.controller.parent / "embed", f"{Switch.ADDRESS}:{ADS_PORT}",
-            rig.directory))
+        self.embed = rig.start(
+            "embed",
+            rig.switch.namespace.command(
+                rig.programs.controller.parent / "embed", f"{Switch.ADDRESS}:{ADS_PORT}", rig.directory
+            ),
+        )
         wait_for("embed is ready", lambda: "ready" in self.embed.text().split("\n"), 20)
         for name, address in (("client", "10.200.0.11"), ("server", "10.200.0.12")):
             rig.machines[name] = EmbeddedMachine(rig, name, "shop", address)
@@ -36,15 +40,16 @@ class Embed(meshcase.MeshCase):
         self.serve(self.server)
         self.wait_for_status(self.client, 200, HOST)
         with self.subTest("the call is encrypted, and the server knows who called"):
-            self.assertIn("spiffe://cluster.local/ns/shop/sa/client",
-                          self.client.get(HOST, meshcase.PORT, "/books-bought")[1])
+            self.assertIn(
+                "spiffe://cluster.local/ns/shop/sa/client", self.client.get(HOST, meshcase.PORT, "/books-bought")[1]
+            )
         with self.subTest("the policy is the inventory's: GET only"):
-            self.assertEqual(
-                self.client.get(HOST, meshcase.PORT, "/books-bought", method="POST")[0], 404)
+            self.assertEqual(self.client.get(HOST, meshcase.PORT, "/books-bought", method="POST")[0], 404)
         for machine in (self.client, self.server):
             with self.subTest(f"the vendor's own listener on {machine.name}"):
-                self.assertEqual(machine.namespace.http("127.0.0.1", 16000, "GET", "/"),
-                                 (200, f"sidecar of shop/{machine.name}\n"))
+                self.assertEqual(
+                    machine.namespace.http("127.0.0.1", 16000, "GET", "/"), (200, f"sidecar of shop/{machine.name}\n")
+                )
         with self.subTest("it ends cleanly"):
             self.assertEqual(self.embed.end(signal.SIGTERM), 0)
 

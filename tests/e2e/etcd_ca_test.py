@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The mesh's CA in a real etcd: made once whoever comes first, read by all, and what is said when
 etcd is away. Controllers that share it rotate its root together."""
+
 import base64
 import json
 import pathlib
@@ -19,7 +20,6 @@ from lib.mesh.roots import RootCase, root
 from lib.net.netns import Switch
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
-
 PORT = 2379
 KEY = "/osm/ca"
 COULD_NOT_CONNECT = 7  # curl's exit status
@@ -32,8 +32,9 @@ def _base64(text):
 def documented_permission():
     """The permission of etcd's user in docs/certificates.md, in the form of etcd's API."""
     page = pathlib.Path(__file__).resolve().parents[2] / "docs/certificates.md"
-    key, prefix = re.search(r"^etcdctl role grant-permission osm readwrite (\S+)( --prefix=true)?$",
-                            page.read_text(), re.M).groups()
+    key, prefix = re.search(
+        r"^etcdctl role grant-permission osm readwrite (\S+)( --prefix=true)?$", page.read_text(), re.M
+    ).groups()
     permission = {"permType": "READWRITE", "key": _base64(key)}
     if prefix:  # up to the first key that does not begin so
         permission["range_end"] = _base64(key[:-1] + chr(ord(key[-1]) + 1))
@@ -47,8 +48,7 @@ class EtcdCa(RootCase):
             sys.exit("etcd is missing: tools/setup --kubernetes installs it")
         self.pki = Pki(self.rig.directory / "etcd-pki")
         # Its gateway is a client of etcd, with the same certificate.
-        self.serving = self.pki.server("etcd", f"IP:{Switch.ADDRESS}", "IP:127.0.0.1",
-                                       uses="serverAuth,clientAuth")
+        self.serving = self.pki.server("etcd", f"IP:{Switch.ADDRESS}", "IP:127.0.0.1", uses="serverAuth,clientAuth")
         self.client = self.pki.user("osm")
         self.url = f"https://{Switch.ADDRESS}:{PORT}"
         self.etcd = None
@@ -59,11 +59,32 @@ class EtcdCa(RootCase):
         certificate, key = self.serving
         data = self.rig.directory / "etcd"
         data.mkdir(mode=0o700, exist_ok=True)
-        self.etcd = self.rig.start("etcd", self.rig.switch.namespace.command(
-            "etcd", "--data-dir", data, "--listen-client-urls", f"https://0.0.0.0:{PORT}",
-            "--advertise-client-urls", self.url, "--listen-peer-urls", "http://127.0.0.1:2380",
-            "--cert-file", certificate, "--key-file", key, "--client-cert-auth",
-            "--trusted-ca-file", self.pki.ca, "--logger", "zap", "--log-level", "warn"))
+        self.etcd = self.rig.start(
+            "etcd",
+            self.rig.switch.namespace.command(
+                "etcd",
+                "--data-dir",
+                data,
+                "--listen-client-urls",
+                f"https://0.0.0.0:{PORT}",
+                "--advertise-client-urls",
+                self.url,
+                "--listen-peer-urls",
+                "http://127.0.0.1:2380",
+                "--cert-file",
+                certificate,
+                "--key-file",
+                key,
+                "--client-cert-auth",
+                "--trusted-ca-file",
+                self.pki.ca,
+                "--logger",
+                "zap",
+                "--log-level",
+                "warn",
+            ),
+        )
+
         def answers():
             if not self.etcd.running():
                 raise AssertionError(f"etcd ended: {self.etcd.tail()}")
@@ -73,10 +94,26 @@ class EtcdCa(RootCase):
 
     def ask(self, path, **body):
         """etcd's answer to an administrator."""
-        ran = subprocess.run(self.rig.switch.namespace.command(
-            "curl", "-sS", "--fail", "--max-time", "5", "--cacert", self.pki.ca, "--cert",
-            self.client.certificate, "--key", self.client.key, "-d", json.dumps(body),
-            f"{self.url}/v3/{path}"), capture_output=True, text=True)
+        ran = subprocess.run(
+            self.rig.switch.namespace.command(
+                "curl",
+                "-sS",
+                "--fail",
+                "--max-time",
+                "5",
+                "--cacert",
+                self.pki.ca,
+                "--cert",
+                self.client.certificate,
+                "--key",
+                self.client.key,
+                "-d",
+                json.dumps(body),
+                f"{self.url}/v3/{path}",
+            ),
+            capture_output=True,
+            text=True,
+        )
         if ran.returncode == COULD_NOT_CONNECT:
             raise ConnectionError(ran.stderr)
         if ran.returncode != 0:
@@ -91,10 +128,15 @@ class EtcdCa(RootCase):
     # -- the controller -------------------------------------------------------------------------
     def arguments(self, **other):
         """--etcd-KEY_FILE=... of the keyword key_file."""
-        values = {"endpoints": self.url, "key": KEY, "ca_file": self.pki.ca,
-                  "cert_file": self.client.certificate, "key_file": self.client.key, **other}
-        return ["--ca-store=etcd"] + [f"--etcd-{name.replace('_', '-')}={value}"
-                                      for name, value in values.items()]
+        values = {
+            "endpoints": self.url,
+            "key": KEY,
+            "ca_file": self.pki.ca,
+            "cert_file": self.client.certificate,
+            "key_file": self.client.key,
+            **other,
+        }
+        return ["--ca-store=etcd"] + [f"--etcd-{name.replace('_', '-')}={value}" for name, value in values.items()]
 
     def start_fails(self, *arguments):
         """Log of a controller that does not start."""
@@ -114,6 +156,7 @@ class EtcdCa(RootCase):
 
     def wait_for_reason(self, *words):
         """Until a controller that starts says that it waits, and why."""
+
         def told():
             status, body = self.rig.controller_http("/health/ready")
             if status != 503 or not all(word in body for word in words):
@@ -126,11 +169,22 @@ class EtcdCa(RootCase):
         """On a machine of its own, over the same objects: the machine and the state directory."""
         machine = self.rig.add_vm("second", "second", "10.200.0.2")
         state = self.rig.directory / "second-state"
-        self.second = self.rig.start("osm-controller-second", machine.namespace.command(
-            self.rig.programs.controller, "--mesh-dir", self.rig.mesh.path, "--state-dir", state,
-            "--ads-address", f"{machine.address}:{ADS_PORT}",
-            "--http-address", f"{machine.address}:{HTTP_PORT}",
-            *self.rig.controller_flags, *self.arguments()))
+        self.second = self.rig.start(
+            "osm-controller-second",
+            machine.namespace.command(
+                self.rig.programs.controller,
+                "--mesh-dir",
+                self.rig.mesh.path,
+                "--state-dir",
+                state,
+                "--ads-address",
+                f"{machine.address}:{ADS_PORT}",
+                "--http-address",
+                f"{machine.address}:{HTTP_PORT}",
+                *self.rig.controller_flags,
+                *self.arguments(),
+            ),
+        )
         self.second.wait_for_log("osm-controller started", 20)
         return machine, state
 
@@ -153,9 +207,18 @@ class EtcdCa(RootCase):
     # -- tests ----------------------------------------------------------------------------------
     def test_racing_processes_end_with_one_ca(self):
         self.start_etcd()
-        check_races(self, lambda n: self.rig.switch.namespace.command(
-            self.rig.programs.bin / "ca_racer", "etcd", self.url, f"/race/{n}", self.pki.ca,
-            self.client.certificate, self.client.key))
+        check_races(
+            self,
+            lambda n: self.rig.switch.namespace.command(
+                self.rig.programs.bin / "ca_racer",
+                "etcd",
+                self.url,
+                f"/race/{n}",
+                self.pki.ca,
+                self.client.certificate,
+                self.client.key,
+            ),
+        )
 
     def test_a_start_waits_for_etcd_and_one_that_comes_back_has_the_ca(self):
         self.rig.start_controller(*self.arguments(), wait=False)
@@ -201,8 +264,7 @@ class EtcdCa(RootCase):
         self.rig.start_controller(*flags(mine))
         self.rig.stop_controller()
         kept = self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]
-        self.assertIn(pathlib.Path(mine.ca).read_text().strip(),
-                      base64.b64decode(kept["value"]).decode())
+        self.assertIn(pathlib.Path(mine.ca).read_text().strip(), base64.b64decode(kept["value"]).decode())
         self.assertIn(f"key {KEY} of etcd", self.start_fails(*flags(other)))
         self.rig.start_controller(*self.arguments())  # the flags may go
         again = self.ask("kv/range", key="L29zbS9jYQ==")["kvs"][0]
@@ -232,15 +294,14 @@ class EtcdCa(RootCase):
         self.rig.start_controller(*self.arguments(**as_user))
 
         with self.subTest("the documented role suffices for a root rotation"):
-            self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", "next",
-                         "--wait", "60s")
+            self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", "next", "--wait", "60s")
             roots = self.rig.osm_json("certificate", "status")["roots"]
-            self.assertEqual({root["name"]: root["state"] for root in roots},
-                             {"(own)": "inactive", "next": "signing"})
+            self.assertEqual({root["name"]: root["state"] for root in roots}, {"(own)": "inactive", "next": "signing"})
 
     def test_a_rotation_waits_for_a_controller_that_is_cut_off_from_etcd(self):
         client, server, machine, state, load = self.start_two_controllers()
         name = re.search(r'"replica":"([^"]+)"', self.second.text()).group(1)
+
         # Without its new streams, a proxy key that is used at both would not be noticed. Without
         # the proxies that it met, nobody would know that one of them is away.
         def told():
@@ -253,18 +314,20 @@ class EtcdCa(RootCase):
         machine.namespace.run("iptables", "-A", *firewall)
         self.rig.mesh.write("roots.yaml", root("next"))
         with self.subTest("while its lease lives, it is named"):
-            wait_for("its name", lambda: f"waits for replica {name}" in self.roots().get(
-                "next", {}).get("waiting_for", ""))
+            wait_for(
+                "its name", lambda: f"waits for replica {name}" in self.roots().get("next", {}).get("waiting_for", "")
+            )
         with self.subTest("then its proxies count as absent, though they are served"):
-            wait_for("the workload that is missing", lambda: "1 workloads whose proxy is not" in
-                     self.roots()["next"]["waiting_for"], 30)
+            wait_for(
+                "the workload that is missing",
+                lambda: "1 workloads whose proxy is not" in self.roots()["next"]["waiting_for"],
+                30,
+            )
             self.wait_for_states(next="validating", own="signing")
             self.assertEqual({"(own)"}, set(self.roots(state)) - {"next"})
             self.assertEqual(self.roots(state)["(own)"]["state"], "signing")
-            self.assertEqual(machine.namespace.http(machine.address, HTTP_PORT, "GET",
-                                                    "/health/ready")[0], 200)
-            self.assertIn("etcd has not answered lately", self.rig.osm("problems", state=state,
-                                                                       check=False))
+            self.assertEqual(machine.namespace.http(machine.address, HTTP_PORT, "GET", "/health/ready")[0], 200)
+            self.assertIn("etcd has not answered lately", self.rig.osm("problems", state=state, check=False))
             self.assertIn("no root rotation goes on", self.second.text())
             load.check(self)
 
@@ -273,9 +336,7 @@ class EtcdCa(RootCase):
             keep_renewing(one)
         for known_by in (None, state):
             self.wait_for_states(state=known_by, next="signing", own="inactive", timeout=60)
-        self.assertEqual(
-            *[[(r["state"], r["fingerprint"]) for r in self.roots(of).values()]
-              for of in (None, state)])
+        self.assertEqual(*[[(r["state"], r["fingerprint"]) for r in self.roots(of).values()] for of in (None, state)])
         load.check(self)
         load.stop()
 
@@ -288,9 +349,15 @@ class EtcdCa(RootCase):
         self.rig.stop_controller(signal.SIGKILL)
         steps = self.rig.controller.text().count("another state")
         with self.subTest("the other one leads when the lease has ended"):
-            wait_for("it waits for the proxies of both", lambda: re.search(
-                r"waits for 1 proxies with a certificate of another root, 1 workloads whose proxy "
-                r"is not connected \(.*client/client", self.roots(state)["(own)"]["waiting_for"]), 40)
+            wait_for(
+                "it waits for the proxies of both",
+                lambda: re.search(
+                    r"waits for 1 proxies with a certificate of another root, 1 workloads whose proxy "
+                    r"is not connected \(.*client/client",
+                    self.roots(state)["(own)"]["waiting_for"],
+                ),
+                40,
+            )
         self.rig.start_controller(*self.arguments())
         for one in (client, server):
             keep_renewing(one)
@@ -307,10 +374,10 @@ class EtcdCa(RootCase):
         self.rig.stop_controller()
         record = self.value(f"{KEY}/rotation")
         self.ask("kv/deleterange", key=_base64(f"{KEY}/rotation"))
+
         # A controller that starts issues certificates, and records their latest end.
         def begun(text):
-            return [(root["name"], root["bundle"], root["firstSeen"])
-                    for root in json.loads(text)["roots"]]
+            return [(root["name"], root["bundle"], root["firstSeen"]) for root in json.loads(text)["roots"]]
 
         local, kept = self.rig.state / "rotation.json", self.rig.state / "rotation.json.old"
         local.write_text("damaged")
@@ -321,8 +388,7 @@ class EtcdCa(RootCase):
             self.rig.start_controller(*self.arguments())
             self.assertEqual(begun(record), begun(self.value(f"{KEY}/rotation")))
             self.assertEqual((False, text), (local.exists(), kept.read_text()))
-            self.assertIn("has moved into etcd" if moved else "in etcd is in force",
-                          self.rig.controller.text())
+            self.assertIn("has moved into etcd" if moved else "in etcd is in force", self.rig.controller.text())
             self.rig.stop_controller()
 
 

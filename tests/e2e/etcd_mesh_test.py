@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A mesh whose objects are in etcd: three members, three controllers without a state of their own,
 real Envoys under load. Members and controllers are killed, stopped and started anew."""
+
 import base64
 import json
 import os
@@ -31,14 +32,16 @@ class EtcdMesh(meshcase.MeshCase):
 
     @staticmethod
     def access(*matches):
-        return objects.target("server", "access", "server", [("client", "client")],
-                              ("HTTPRouteGroup", "routes", list(matches)))
+        return objects.target(
+            "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", list(matches))
+        )
 
     def start_load(self):
         """Client and server with a proxy each, at two controllers, and load between them."""
         client, server = self.add_client_and_server()
-        self.rig.mesh.write("routes.yaml", objects.routes(
-            "server", "none", none={"pathRegex": "/none", "methods": ["GET"]}))
+        self.rig.mesh.write(
+            "routes.yaml", objects.routes("server", "none", none={"pathRegex": "/none", "methods": ["GET"]})
+        )
         self.start_mesh()
         self.serve(server)
         self.wait_for_status(client, 200, "server.server")
@@ -49,8 +52,9 @@ class EtcdMesh(meshcase.MeshCase):
 
     def closed(self):
         """The policy that lets the client read nothing that is there."""
-        return objects.target("server", "access", "server", [("client", "client")],
-                              ("HTTPRouteGroup", "none", ["none"]))
+        return objects.target(
+            "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "none", ["none"])
+        )
 
     # -- tests ----------------------------------------------------------------------------------
     def test_a_member_and_a_controller_are_killed_under_load_and_no_request_fails(self):
@@ -69,8 +73,7 @@ class EtcdMesh(meshcase.MeshCase):
         with self.subTest("a policy that is applied now takes effect"):
             load.stop()
             self.assertEqual(load.failures, [])
-            self.assertEqual(self.apply("controller-3", self.closed()),
-                             "TrafficTarget server/access configured\n")
+            self.assertEqual(self.apply("controller-3", self.closed()), "TrafficTarget server/access configured\n")
             self.wait_for_status(client, NO_ROUTE, "server.server")
             self.apply("controller-2", self.access("books"))
             self.wait_for_status(client, 200, "server.server")
@@ -81,8 +84,10 @@ class EtcdMesh(meshcase.MeshCase):
             self.rig.start_controller()
             self.wait_until_synced()
             self.assertEqual(sorted(self.proxies()), ["client", "server"])
-            fingerprints = {json.loads(self.rig.osm("certificate", "status", "-o", "json", at=name))
-                            ["roots"][0]["fingerprint"] for name in CONTROLLERS}
+            fingerprints = {
+                json.loads(self.rig.osm("certificate", "status", "-o", "json", at=name))["roots"][0]["fingerprint"]
+                for name in CONTROLLERS
+            }
             self.assertEqual(len(fingerprints), 1, fingerprints)
             load.check(self)
 
@@ -100,8 +105,7 @@ class EtcdMesh(meshcase.MeshCase):
         stopped, host = self.rig.controllers["controller-3"], self.rig.hosts["controller-3"]
         self.assertEqual(self.rig.count_of("controller-3", COMPACTED), 0)
         # Its watch breaks while it stands still, and the revision that it asks for is compacted.
-        reset = ("OUTPUT", "-p", "tcp", "--dport", str(CLIENT_PORT), "-j", "REJECT",
-                 "--reject-with", "tcp-reset")
+        reset = ("OUTPUT", "-p", "tcp", "--dport", str(CLIENT_PORT), "-j", "REJECT", "--reject-with", "tcp-reset")
         os.kill(stopped.pid, signal.SIGSTOP)
         host.run("iptables", "-A", *reset)
         try:
@@ -122,8 +126,7 @@ class EtcdMesh(meshcase.MeshCase):
             return True
 
         wait_for("controller-3 knows the newest objects", told, 60, retry=(CommandFailed,))
-        shown = json.loads(self.rig.osm("status", "traffictarget", "server/access", "-o", "json",
-                                        at="controller-3"))
+        shown = json.loads(self.rig.osm("status", "traffictarget", "server/access", "-o", "json", at="controller-3"))
         self.assertEqual(shown["phase"], "Applied")
         self.rig.wait_until_ready(timeout=60)
         self.assertEqual([self.rig.count_of(name, COMPACTED) for name in CONTROLLERS], [0, 0, 1])
@@ -178,12 +181,9 @@ class EtcdMesh(meshcase.MeshCase):
     def test_objects_are_validated_and_conflicts_are_told(self):
         self.rig.start_controller()
         first = objects.mesh_config()
-        self.assertEqual(self.apply("controller-1", first),
-                         "MeshConfig osm-system/osm-mesh-config created\n")
-        self.assertEqual(self.apply("controller-2", first),
-                         "MeshConfig osm-system/osm-mesh-config unchanged\n")
-        bad = objects.target("server", "bad", "server", [("client", "client")],
-                             ("NoSuchKind", "routes", ["x"]))
+        self.assertEqual(self.apply("controller-1", first), "MeshConfig osm-system/osm-mesh-config created\n")
+        self.assertEqual(self.apply("controller-2", first), "MeshConfig osm-system/osm-mesh-config unchanged\n")
+        bad = objects.target("server", "bad", "server", [("client", "client")], ("NoSuchKind", "routes", ["x"]))
         with self.assertRaisesRegex(CommandFailed, "nothing was written: 1 of 2"):
             self.apply("controller-1", objects.namespace("server"), bad)
         self.assertNotIn("/osm/objects/-/Namespace/-/server", self.rig.keys())
@@ -198,16 +198,16 @@ class EtcdMesh(meshcase.MeshCase):
             self.rig.osm("delete", *name, at="controller-1")
 
         with self.assertRaisesRegex(CommandFailed, "is in etcd; write a Denylist with `osm apply"):
-            self.rig.osm("deny", "account", "server/server", "--mesh-dir", self.rig.directory,
-                         at="controller-1")
+            self.rig.osm("deny", "account", "server/server", "--mesh-dir", self.rig.directory, at="controller-1")
 
         editor = self.rig.directory / "editor.sh"
         editor.write_text("#!/bin/sh\nsed -i 's/PolicyMode: true/PolicyMode: false/' \"$1\"\n")
         editor.chmod(0o755)
         os.environ["EDITOR"] = str(editor)
         self.addCleanup(os.environ.pop, "EDITOR")
-        self.assertEqual(self.rig.osm("edit", *name, at="controller-2"),
-                         "MeshConfig osm-system/osm-mesh-config configured\n")
+        self.assertEqual(
+            self.rig.osm("edit", *name, at="controller-2"), "MeshConfig osm-system/osm-mesh-config configured\n"
+        )
         shown = self.rig.osm("get", *name, "-o", "yaml", at="controller-3")
         self.assertIn("enablePermissiveTrafficPolicyMode: false", shown)
 
@@ -244,17 +244,20 @@ class EtcdMesh(meshcase.MeshCase):
 
         with self.subTest("another author is faster"):
             mine = self.edit_fails(
-                r"was changed since version .* \[conflict\]", "sed -i 's/books/mine/' \"$1\"",
-                f"{self.rig.programs.osm} apply -f {faster} "
-                f"--state-dir {self.rig.state_of('controller-1')}")
+                r"was changed since version .* \[conflict\]",
+                "sed -i 's/books/mine/' \"$1\"",
+                f"{self.rig.programs.osm} apply -f {faster} --state-dir {self.rig.state_of('controller-1')}",
+            )
             self.assertIn("mine", mine)
             self.assertIn("faster", value()[1])
             self.assertNotIn("mine", value()[1])
 
         before = value()
         with self.subTest("an invalid object"):
-            self.assertIn("NoSuchKind", self.edit_fails(
-                r"spec\.rules\[0\]\.kind: must be", "sed -i 's/HTTPRouteGroup/NoSuchKind/' \"$1\""))
+            self.assertIn(
+                "NoSuchKind",
+                self.edit_fails(r"spec\.rules\[0\]\.kind: must be", "sed -i 's/HTTPRouteGroup/NoSuchKind/' \"$1\""),
+            )
         with self.subTest("no YAML"):
             self.assertIn("{", self.edit_fails(r"edited/osm-edit-\S+\.yaml", "echo '{' >>\"$1\""))
         with self.subTest("an editor that fails, and one that changes nothing"):

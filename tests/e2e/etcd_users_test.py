@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A mesh in etcd with users of its own: controllers have the documented role and nothing else.
 Their tokens end, and members forget them."""
+
 import pathlib
 import re
 import signal
@@ -19,8 +20,7 @@ NO_ROUTE = 404  # the client's Envoy: no policy lets it make this request
 
 def granted_in(page, before):
     """The permission that this page of the documentation names behind the words `before`."""
-    return re.search(re.escape(before) + r"(readwrite /\S+ --prefix=true)",
-                     (DOCS / page).read_text())[1]
+    return re.search(re.escape(before) + r"(readwrite /\S+ --prefix=true)", (DOCS / page).read_text())[1]
 
 
 class EtcdUsers(meshcase.MeshCase):
@@ -31,15 +31,20 @@ class EtcdUsers(meshcase.MeshCase):
         self.rig.member_flags = ("--auth-token-ttl", TOKENS_LIVE, "--bcrypt-cost", 4)
         self.rig.start_members()
         self.rig.turn_users_on(
-            granted_in("run.md", "With users, grant the whole prefix: `"), guest="readwrite /other",
-            ca=granted_in("certificates.md", "etcdctl role grant-permission osm "))
+            granted_in("run.md", "With users, grant the whole prefix: `"),
+            guest="readwrite /other",
+            ca=granted_in("certificates.md", "etcdctl role grant-permission osm "),
+        )
 
     def check_changes(self, client):
         """A policy that is taken away and given back has effect."""
         for group, match, wanted in (("none", "none", NO_ROUTE), ("routes", "books", 200)):
-            self.rig.mesh.write("access.yaml", objects.target(
-                "server", "access", "server", [("client", "client")],
-                ("HTTPRouteGroup", group, [match])))
+            self.rig.mesh.write(
+                "access.yaml",
+                objects.target(
+                    "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", group, [match])
+                ),
+            )
             self.wait_for_status(client, wanted, "server.server", timeout=20)
 
     def leases(self):
@@ -58,8 +63,9 @@ class EtcdUsers(meshcase.MeshCase):
     # -- tests ----------------------------------------------------------------------------------
     def test_the_documented_role_suffices_and_tokens_may_end(self):
         client, server = self.add_client_and_server()
-        self.rig.mesh.write("routes.yaml", objects.routes(
-            "server", "none", none={"pathRegex": "/none", "methods": ["GET"]}))
+        self.rig.mesh.write(
+            "routes.yaml", objects.routes("server", "none", none={"pathRegex": "/none", "methods": ["GET"]})
+        )
         self.start_etcd()
         self.start_mesh()
         self.serve(server)

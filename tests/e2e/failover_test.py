@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Machines know the controllers by one DNS name. Each proxy is at one of them, and goes to another
 when that one is killed, or when the name no longer has its address."""
+
 import json
 import signal
 
@@ -21,8 +22,7 @@ class Failover(meshcase.MeshCase):
 
     def setUp(self):
         super().setUp()
-        self.names = NameServer(self.rig.directory, Switch.ADDRESS,
-                                namespace=self.rig.switch.namespace)
+        self.names = NameServer(self.rig.directory, Switch.ADDRESS, namespace=self.rig.switch.namespace)
         self.addCleanup(self.names.stop)
         self.names.write(controllers=CONTROLLERS.values())
         self.client, self.server = self.add_client_and_server()
@@ -32,10 +32,14 @@ class Failover(meshcase.MeshCase):
 
     def controller_of(self, machine):
         """The controller that the machine's proxy is connected to."""
+
         def found():
-            at = [name for name in self.rig.running()
-                  for proxy in json.loads(self.rig.osm("proxy", "list", "-o", "json", at=name))["proxies"]
-                  if proxy["name"] == f"{machine.ns}/{machine.name}"]
+            at = [
+                name
+                for name in self.rig.running()
+                for proxy in json.loads(self.rig.osm("proxy", "list", "-o", "json", at=name))["proxies"]
+                if proxy["name"] == f"{machine.ns}/{machine.name}"
+            ]
             if len(at) != 1:
                 raise NotYet(at)
             return at[0]
@@ -45,14 +49,17 @@ class Failover(meshcase.MeshCase):
     def allow(self, at, group, match):
         """At this controller: the client may make the requests of the match only."""
         file = self.rig.directory / "access.yaml"
-        file.write_text(json.dumps(objects.target(
-            "server", "access", "server", [("client", "client")],
-            ("HTTPRouteGroup", group, [match]))))
+        file.write_text(
+            json.dumps(
+                objects.target("server", "access", "server", [("client", "client")], ("HTTPRouteGroup", group, [match]))
+            )
+        )
         self.rig.osm("apply", "-f", file, at=at)
 
     def test_a_proxy_goes_to_another_controller_and_obeys_new_policies_there(self):
-        self.rig.mesh.write("routes.yaml", objects.routes(
-            "server", "none", none={"pathRegex": "/none", "methods": ["GET"]}))
+        self.rig.mesh.write(
+            "routes.yaml", objects.routes("server", "none", none={"pathRegex": "/none", "methods": ["GET"]})
+        )
         self.start_mesh()
         self.serve(self.server)
         self.wait_for_status(self.client, 200, HOST)
@@ -72,8 +79,7 @@ class Failover(meshcase.MeshCase):
             self.wait_for_status(self.client, 200, HOST)
         with self.subTest("the machine renews its certificate by the same name"):
             key = (self.client.directory / "sds_key.pem").read_text()
-            self.client.namespace.run(self.rig.programs.osm, "vm", "renew", "--dir",
-                                      self.client.directory, "--force")
+            self.client.namespace.run(self.rig.programs.osm, "vm", "renew", "--dir", self.client.directory, "--force")
             self.assertNotEqual(key, (self.client.directory / "sds_key.pem").read_text())
         with self.subTest("the name loses the address of the present controller, which ends"):
             self.names.write(controllers=[CONTROLLERS[other]])

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """UpstreamTrafficSettings whose limits a real rate-limit server counts, over two servers of one
 Service, with real Envoys. Each limit is used once, since its count stays."""
+
 import contextlib
 import http.client
 import pathlib
@@ -16,10 +17,16 @@ APP = pathlib.Path(apps.__path__[0]) / "http_app.py"
 HTTP, TCP = meshcase.PORT, 7000
 HOST, ADDRESS = "server.server", "10.96.0.12"
 LIMITS = {
-    "shop": [per_year(7, "generic_key", "smi"), per_year(9, "generic_key", "permissive"),
-             per_year(3, "generic_key", "lane"), per_year(4, "generic_key", "later"),
-             per_year(0, "generic_key", "tenants", descriptors=[per_year(2, "tenant")]),
-             per_year(1, "header_match", "beta"), per_year(4, "remote_address", "10.200.0.11"), per_year(0, "generic_key", "unlimited")],
+    "shop": [
+        per_year(7, "generic_key", "smi"),
+        per_year(9, "generic_key", "permissive"),
+        per_year(3, "generic_key", "lane"),
+        per_year(4, "generic_key", "later"),
+        per_year(0, "generic_key", "tenants", descriptors=[per_year(2, "tenant")]),
+        per_year(1, "header_match", "beta"),
+        per_year(4, "remote_address", "10.200.0.11"),
+        per_year(0, "generic_key", "unlimited"),
+    ],
     "wires": [per_year(5, "port", "smi"), per_year(6, "port", "permissive")],
 }
 
@@ -36,27 +43,33 @@ class GlobalLimits(meshcase.MeshCase):
         service = objects.service("server", "server", ADDRESS, HTTP)
         service["spec"]["ports"].append({"name": "tcp-ledger", "port": TCP, "targetPort": TCP})
         self.rig.mesh.write(
-            "server.yaml", objects.namespace("server"), objects.account("server", "server"), service,
+            "server.yaml",
+            objects.namespace("server"),
+            objects.account("server", "server"),
+            service,
             objects.routes("server", "routes", work={"pathRegex": "/(work|lane|open)"}),
             objects.tcp_route("server", "ledger", TCP),
-            *(objects.target("server", name, "server", [("client", "client")], rule)
-              for name, rule in (("work", ("HTTPRouteGroup", "routes", ["work"])),
-                                 ("ledger", ("TCPRoute", "ledger", None)))))
+            *(
+                objects.target("server", name, "server", [("client", "client")], rule)
+                for name, rule in (
+                    ("work", ("HTTPRouteGroup", "routes", ["work"])),
+                    ("ledger", ("TCPRoute", "ledger", None)),
+                )
+            ),
+        )
         self.limiter = RateLimiter(self.rig, LIMITS)
         self.start_mesh()
         for server in self.servers:
-            server.run("app", "/usr/bin/env", f"VERSION={server.name}", sys.executable, str(APP),
-                       "--port", str(HTTP))
-            server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                       f"127.0.0.1:{TCP}")
+            server.run("app", "/usr/bin/env", f"VERSION={server.name}", sys.executable, str(APP), "--port", str(HTTP))
+            server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         for server in self.servers:
-            wait_for(f"{server.name} answers",
-                     lambda: f'"{server.name}"' in self.client.get(HOST, HTTP, "/work")[1])
+            wait_for(f"{server.name} answers", lambda: f'"{server.name}"' in self.client.get(HOST, HTTP, "/work")[1])
         wait_for("the ledger answers", lambda: self.ask_ledger(self.client, ADDRESS, TCP))
 
     def add_server(self, name, address):
-        self.rig.mesh.write(f"machine-{name}.yaml", objects.machine(
-            "server", name, address, "server", {"app": "server"}))
+        self.rig.mesh.write(
+            f"machine-{name}.yaml", objects.machine("server", name, address, "server", {"app": "server"})
+        )
         return self.rig.add_vm(name, "server", address)
 
     def modes(self):
@@ -64,16 +77,25 @@ class GlobalLimits(meshcase.MeshCase):
             self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
             # The limit of the mode before still answers some requests.
             answers = (200, 429) if permissive else (404,)
-            wait_for("the mode has changed", lambda: self.client.get(
-                HOST, HTTP, "/private")[0] in answers)
+            wait_for("the mode has changed", lambda: self.client.get(HOST, HTTP, "/private")[0] in answers)
             yield "permissive" if permissive else "smi"
 
     def set(self, paths=(), kind="http", **limit):
         """`limit`: fields of the global limit beside the server."""
-        self.rig.mesh.write("limits.yaml", objects.upstream_setting(
-            "server", "limits", HOST, httpRoutes=list(paths), rateLimit={"global": {kind: {
-                "rateLimitService": self.limiter.server, "domain": "shop", "timeout": "10s",
-                **limit}}}))
+        self.rig.mesh.write(
+            "limits.yaml",
+            objects.upstream_setting(
+                "server",
+                "limits",
+                HOST,
+                httpRoutes=list(paths),
+                rateLimit={
+                    "global": {
+                        kind: {"rateLimitService": self.limiter.server, "domain": "shop", "timeout": "10s", **limit}
+                    }
+                },
+            ),
+        )
         self.wait_until_applied()
 
     def unset(self):
@@ -81,8 +103,7 @@ class GlobalLimits(meshcase.MeshCase):
         self.wait_until_applied()
 
     def wait_until_applied(self):
-        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout",
-                     "20s")
+        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout", "20s")
 
     def ask(self, path="/work", **headers):
         """(status, headers, body) on a new connection."""
@@ -131,8 +152,11 @@ class GlobalLimits(meshcase.MeshCase):
         for mode in self.modes():
             limit = {"smi": 7, "permissive": 9}[mode]
             with self.subTest("one count", mode=mode):
-                self.set(descriptors=[key(mode)], enableXRateLimitHeaders=True,
-                         **({"responseStatusCode": 503} if mode == "permissive" else {}))
+                self.set(
+                    descriptors=[key(mode)],
+                    enableXRateLimitHeaders=True,
+                    **({"responseStatusCode": 503} if mode == "permissive" else {}),
+                )
                 if mode == "smi":  # none of these is counted
                     self.assertEqual({self.ask("/private")[0] for _ in range(9)}, {404})
                 answers, last = self.assert_limited(limit, status=429 if mode == "smi" else 503)
@@ -141,17 +165,28 @@ class GlobalLimits(meshcase.MeshCase):
                 self.assertEqual("0", last["x-ratelimit-remaining"])
                 self.assertEqual("true", last["x-envoy-ratelimited"])
         with self.subTest("a path has descriptors in place of the Service's"):
-            self.set([{"path": "/lane", "rateLimit": {"global": {"descriptors": [key("lane")]}}}],
-                     descriptors=[key("smi")])
+            self.set(
+                [{"path": "/lane", "rateLimit": {"global": {"descriptors": [key("lane")]}}}], descriptors=[key("smi")]
+            )
             # A listener that drains still answers with the other status.
             wait_for("the status is the default", lambda: self.ask()[0] == 429)
             self.assert_limited(3, "/lane")
         with self.subTest("descriptors by header"):
-            self.set(descriptors=[{"entries": [
-                {"genericKey": {"value": "tenants"}},
-                {"requestHeader": {"name": "x-tenant", "key": "tenant"}}]}, {"entries": [
-                    {"headerValueMatch": {"value": "beta", "headers": [
-                        {"name": "x-release", "exact": "beta"}]}}]}])
+            self.set(
+                descriptors=[
+                    {
+                        "entries": [
+                            {"genericKey": {"value": "tenants"}},
+                            {"requestHeader": {"name": "x-tenant", "key": "tenant"}},
+                        ]
+                    },
+                    {
+                        "entries": [
+                            {"headerValueMatch": {"value": "beta", "headers": [{"name": "x-release", "exact": "beta"}]}}
+                        ]
+                    },
+                ]
+            )
             self.assert_limited(2, **{"x-tenant": "a"})
             self.assert_limited(2, **{"x-tenant": "b"})
             self.assert_limited(1, **{"x-release": "beta"})
@@ -168,8 +203,7 @@ class GlobalLimits(meshcase.MeshCase):
         before = self.kept()
         self.set(descriptors=[key("later")])
         self.assertEqual([200] * 4 + [429], [self.ask_on(connection)[0] for _ in range(5)])
-        self.set([{"path": "/lane", "rateLimit": {"global": {"descriptors": [key("lane")]}}}],
-                 descriptors=[])
+        self.set([{"path": "/lane", "rateLimit": {"global": {"descriptors": [key("lane")]}}}], descriptors=[])
         self.assertEqual([200] * 5, [self.ask_on(connection)[0] for _ in range(5)])
         self.assertEqual([200] * 3 + [429], [self.ask_on(connection, "/lane")[0] for _ in range(4)])
         self.assertEqual(before, self.kept())
@@ -184,8 +218,7 @@ class GlobalLimits(meshcase.MeshCase):
         self.wait_for_answers(200)
         self.set(kind="tcp", descriptors=[{"entries": [{"key": "port", "value": "x"}]}])
         self.assertTrue(all(self.connects() for _ in range(6)))  # open is the default
-        self.set(kind="tcp", failOpen=False,
-                 descriptors=[{"entries": [{"key": "port", "value": "x"}]}])
+        self.set(kind="tcp", failOpen=False, descriptors=[{"entries": [{"key": "port", "value": "x"}]}])
         self.assertFalse(any(self.connects() for _ in range(6)))
         self.limiter.start()
 
@@ -199,11 +232,9 @@ class GlobalLimits(meshcase.MeshCase):
     def test_connections_are_counted_over_all_servers_of_a_service(self):
         for mode in self.modes():
             with self.subTest(mode=mode):
-                self.set(kind="tcp", domain="wires",
-                         descriptors=[{"entries": [{"key": "port", "value": mode}]}])
+                self.set(kind="tcp", domain="wires", descriptors=[{"entries": [{"key": "port", "value": mode}]}])
                 most = {"smi": 5, "permissive": 6}[mode]
-                self.assertEqual([True] * most + [False] * 3,
-                                 [self.connects() for _ in range(most + 3)])
+                self.assertEqual([True] * most + [False] * 3, [self.connects() for _ in range(most + 3)])
                 self.unset()
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Applications whose gRPC library is in the mesh by itself, without Envoy: a client and a server of
 gRPC-Go beside ones with Envoys, with mutual TLS and authorization between all of them."""
+
 import collections
 import json
 import os
@@ -15,8 +16,9 @@ from lib.mesh.rig import APP_UID
 from lib.net import http2
 from lib.net.processes import NotYet, wait_for
 
-PROGRAM = pathlib.Path(os.environ.get(
-    "OSM_GRPC", pathlib.Path(__file__).resolve().parents[2] / "build/tools/grpc/bin/grpc"))
+PROGRAM = pathlib.Path(
+    os.environ.get("OSM_GRPC", pathlib.Path(__file__).resolve().parents[2] / "build/tools/grpc/bin/grpc")
+)
 PORT = meshcase.PORT
 LIBRARY, FRONTED, APEX = (f"{name}.shop:{PORT}" for name in ("shop-v1", "shop-v2", "shop"))
 IDENTITY = "spiffe://cluster.local/ns/{}/sa/{}"
@@ -40,13 +42,22 @@ class Grpc(meshcase.MeshCase):
         self.fronted = self.add_machine("fronted", "10.200.0.14")
         self.stranger = self.add_machine("stranger", "10.200.0.15")
         self.rig.mesh.write(
-            "services.yaml", self.service("shop", "10.96.0.20", {"app": "shop"}),
+            "services.yaml",
+            self.service("shop", "10.96.0.20", {"app": "shop"}),
             self.service("shop-v1", "10.96.0.21", {"version": "v1"}),
             self.service("shop-v2", "10.96.0.22", {"version": "v2"}),
             objects.routes("shop", "routes", say={"pathRegex": "/osm.test.Echo/Say"}),
-            *(objects.target("shop", version, version, [("client", "client"),
-                                                        ("fronted", "fronted")],
-                             ("HTTPRouteGroup", "routes", ["say"])) for version in ("v1", "v2")))
+            *(
+                objects.target(
+                    "shop",
+                    version,
+                    version,
+                    [("client", "client"), ("fronted", "fronted")],
+                    ("HTTPRouteGroup", "routes", ["say"]),
+                )
+                for version in ("v1", "v2")
+            ),
+        )
         self.write_split(shop_v1=1, shop_v2=3)
         self.rig.start_controller()
         for machine in (self.client, self.v1, self.stranger):
@@ -63,13 +74,24 @@ class Grpc(meshcase.MeshCase):
         return made
 
     def write_split(self, **weights):
-        self.rig.mesh.write("split.yaml", objects.split("shop", "shop", "shop.shop.svc",
-                                                        **weights))
+        self.rig.mesh.write("split.yaml", objects.split("shop", "shop", "shop.shop.svc", **weights))
 
     def join(self, machine):
         """As docs/grpc.md says: files of the application's user, and no interception."""
-        self.rig.osm("vm", "bootstrap", machine.name, "-n", machine.ns, "--controller",
-                     self.rig.ads_address, "--out", machine.directory, "--owner", APP_UID, "--grpc")
+        self.rig.osm(
+            "vm",
+            "bootstrap",
+            machine.name,
+            "-n",
+            machine.ns,
+            "--controller",
+            self.rig.ads_address,
+            "--out",
+            machine.directory,
+            "--owner",
+            APP_UID,
+            "--grpc",
+        )
         machine.namespace.set_hosts((machine.directory / "hosts").read_text())
         self.assertEqual(renew(machine)["result"], "workload certificate replaced")
         for name in ("workload_key.pem", "workload_cert.pem", "workload_roots.pem"):
@@ -83,8 +105,7 @@ class Grpc(meshcase.MeshCase):
         program = str(self.rig.programs.reachable(PROGRAM, self.rig.directory))
         if not self.library(machine):
             return ("/usr/bin/env", program, *flags)
-        return ("/usr/bin/env", f"GRPC_XDS_BOOTSTRAP={machine.directory}/grpc_bootstrap.json",
-                program, "-xds", *flags)
+        return ("/usr/bin/env", f"GRPC_XDS_BOOTSTRAP={machine.directory}/grpc_bootstrap.json", program, "-xds", *flags)
 
     def grpc(self, machine, name, *flags):
         return machine.run(name, *self.command(machine, *flags))
@@ -93,13 +114,17 @@ class Grpc(meshcase.MeshCase):
         """Results of calls that one process makes, by default one."""
         scheme = "xds:///" if self.library(machine) else "dns:///"
         ran = machine.namespace.run(
-            "setpriv", f"--reuid={APP_UID}", f"--regid={APP_UID}", "--clear-groups",
-            *self.command(machine, "-call", scheme + target, *flags))
+            "setpriv",
+            f"--reuid={APP_UID}",
+            f"--regid={APP_UID}",
+            "--clear-groups",
+            *self.command(machine, "-call", scheme + target, *flags),
+        )
         return [json.loads(line) for line in ran.stdout.splitlines()]
 
     def wait_for_code(self, code, machine, target, *flags):
         def seen():
-            result, = self.call(machine, target, *flags)
+            (result,) = self.call(machine, target, *flags)
             if result["code"] != code:
                 raise NotYet(result)
             return result
@@ -115,30 +140,31 @@ class Grpc(meshcase.MeshCase):
         for target, version in ((LIBRARY, "v1"), (FRONTED, "v2")):
             with self.subTest(f"a library calls {target}"):
                 self.wait_for_code("OK", self.client, target)
-                result, = self.call(self.client, target)
+                (result,) = self.call(self.client, target)
                 self.assertEqual(result["answer"]["server"], version)
                 self.assertEqual(result["server_identity"], IDENTITY.format("shop", version))
         with self.subTest("an Envoy calls a library, which sees the caller's identity"):
             self.wait_for_code("OK", self.fronted, LIBRARY)
-            result, = self.call(self.fronted, LIBRARY)
+            (result,) = self.call(self.fronted, LIBRARY)
             self.assertEqual(result["answer"]["caller"], IDENTITY.format("fronted", "fronted"))
         with self.subTest("a library's caller is its workload"):
-            result, = self.call(self.client, LIBRARY)
+            (result,) = self.call(self.client, LIBRARY)
             self.assertEqual(result["answer"]["caller"], IDENTITY.format("client", "client"))
         with self.subTest("what no rule allows is denied"):
             for caller in (self.client, self.fronted):
-                result, = self.call(caller, LIBRARY, *WHISPER)
+                (result,) = self.call(caller, LIBRARY, *WHISPER)
                 self.assertEqual(result["code"], "PermissionDenied", result)
-            result, = self.call(self.client, FRONTED, *WHISPER)
+            (result,) = self.call(self.client, FRONTED, *WHISPER)
             self.assertNotEqual(result["code"], "OK")
         with self.subTest("a caller without a TrafficTarget is told of no server"):
             for target in (LIBRARY, FRONTED):
-                result, = self.call(self.stranger, target, *PATIENT)
+                (result,) = self.call(self.stranger, target, *PATIENT)
                 self.assertEqual(result["code"], "Unavailable", result)
         with self.subTest("the server's RBAC decides by identity about a caller that knows its address"):
             for caller, status in ((self.client, OK), (self.stranger, PERMISSION_DENIED)):
-                identity = openssl("x509", "-in", caller.directory / "workload_cert.pem", "-noout",
-                                   "-ext", "subjectAltName")
+                identity = openssl(
+                    "x509", "-in", caller.directory / "workload_cert.pem", "-noout", "-ext", "subjectAltName"
+                )
                 self.assertIn(IDENTITY.format(caller.name, caller.name), identity)
                 self.assertEqual(self.dial(caller).status, status, caller.name)
         with self.subTest("a connection without a certificate is refused"):
@@ -151,8 +177,10 @@ class Grpc(meshcase.MeshCase):
     def drop_target(self, version):
         path = self.rig.mesh.path / "services.yaml"
         kept = [json.loads(text) for text in path.read_text().split("\n---\n")]
-        self.rig.mesh.write("services.yaml", *(o for o in kept if not (
-            o["kind"] == "TrafficTarget" and o["metadata"]["name"] == version)))
+        self.rig.mesh.write(
+            "services.yaml",
+            *(o for o in kept if not (o["kind"] == "TrafficTarget" and o["metadata"]["name"] == version)),
+        )
 
     def dial(self, caller):
         """How a call ends that goes to v1's address with the caller's files, past the mesh's lists."""
@@ -187,20 +215,19 @@ class Grpc(meshcase.MeshCase):
 
     def test_renewed_certificates_fail_no_call(self):
         self.wait_for_calls()
-        before = {m.name: (m.directory / "workload_cert.pem").read_text()
-                  for m in (self.client, self.v1)}
-        loads = [self.grpc(self.client, f"load-{i}", "-call", f"xds:///{target}", "-calls", "0")
-                 for i, target in enumerate((LIBRARY, FRONTED))]
+        before = {m.name: (m.directory / "workload_cert.pem").read_text() for m in (self.client, self.v1)}
+        loads = [
+            self.grpc(self.client, f"load-{i}", "-call", f"xds:///{target}", "-calls", "0")
+            for i, target in enumerate((LIBRARY, FRONTED))
+        ]
         wait_for("the load runs", lambda: all(len(self.lines(p)) > 20 for p in loads))
         for machine in (self.client, self.v1):
             self.assertEqual(renew(machine, "--force")["result"], "renewed")
-            self.assertNotEqual((machine.directory / "workload_cert.pem").read_text(),
-                                before[machine.name])
+            self.assertNotEqual((machine.directory / "workload_cert.pem").read_text(), before[machine.name])
         # The files are read every 10 s: a new process of each side, and the old ones go on.
         done = [len(self.lines(p)) for p in loads]
         self.wait_for_code("OK", self.client, LIBRARY)
-        wait_for("calls after it", lambda: all(
-            len(self.lines(p)) > n + 600 for p, n in zip(loads, done)), 60)
+        wait_for("calls after it", lambda: all(len(self.lines(p)) > n + 600 for p, n in zip(loads, done)), 60)
         for load in loads:
             self.assertEqual({line["code"] for line in self.lines(load)}, {"OK"}, load.tail())
         self.assertEqual(renew(self.client)["result"], "current")
@@ -216,8 +243,9 @@ class Grpc(meshcase.MeshCase):
     @staticmethod
     def lines(process):
         """The whole lines that a client printed."""
-        return [json.loads(line) for line in process.text().splitlines(True)
-                if line.startswith("{") and line.endswith("\n")]
+        return [
+            json.loads(line) for line in process.text().splitlines(True) if line.startswith("{") and line.endswith("\n")
+        ]
 
 
 if __name__ == "__main__":

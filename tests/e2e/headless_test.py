@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A headless service: whoever dials one of its machines reaches that one, whatever it is called."""
+
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED
 from lib.net.processes import NotYet, wait_for
@@ -13,14 +14,19 @@ class Headless(meshcase.MeshCase):
         self.client = self.add_machine("client", "10.200.0.11")
         self.shops = {}
         for version, address in (("v1", "10.200.0.12"), ("v2", "10.200.0.13")):
-            self.shops[address] = self.add_machine("shop" + version, address, "shop",
-                                                   {"app": "shop"})
+            self.shops[address] = self.add_machine("shop" + version, address, "shop", {"app": "shop"})
         # Dialled at 80, served at 14001; both machines under one account of two.
         self.rig.mesh.write(
-            "shop.yaml", objects.service("shop", "shop", "None", 80, meshcase.PORT),
+            "shop.yaml",
+            objects.service("shop", "shop", "None", 80, meshcase.PORT),
             objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
-            *(objects.target("shop", f"access-{v}", f"shop{v}", [("client", "client")],
-                             ("HTTPRouteGroup", "routes", ["books"])) for v in ("v1", "v2")))
+            *(
+                objects.target(
+                    "shop", f"access-{v}", f"shop{v}", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+                )
+                for v in ("v1", "v2")
+            ),
+        )
         self.start_mesh()
         for machine in self.shops.values():
             self.serve(machine, version=machine.name[-2:])
@@ -54,11 +60,14 @@ class Headless(meshcase.MeshCase):
     def test_a_policy_is_of_the_machine_that_was_dialled(self):
         kept, barred = self.shops
         self.wait_until_served(barred)
-        self.rig.mesh.write("shop.yaml", objects.service("shop", "shop", "None", 80,
-                                                         meshcase.PORT),
-                            objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
-                            objects.target("shop", "access-v1", "shopv1", [("client", "client")],
-                                           ("HTTPRouteGroup", "routes", ["books"])))
+        self.rig.mesh.write(
+            "shop.yaml",
+            objects.service("shop", "shop", "None", 80, meshcase.PORT),
+            objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
+            objects.target(
+                "shop", "access-v1", "shopv1", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
         self.wait_until_served(barred, 404)
         with self.subTest("its own Envoy has answered"):
             counters = self.shops[barred].stats(r"^http\..*rds-inbound.*downstream_rq_4xx$")
@@ -68,8 +77,11 @@ class Headless(meshcase.MeshCase):
     def test_a_machine_that_is_no_endpoint_any_more_is_not_reached_and_the_other_is(self):
         kept, gone = self.shops
         self.wait_until_served(gone)
-        self.rig.mesh.write("machine-shopv2.yaml", objects.account("shop", "shopv2"),
-                            objects.machine("shop", "shopv2", gone, "shopv2", {"app": "none"}))
+        self.rig.mesh.write(
+            "machine-shopv2.yaml",
+            objects.account("shop", "shopv2"),
+            objects.machine("shop", "shopv2", gone, "shopv2", {"app": "none"}),
+        )
         self.wait_until_served(gone, REFUSED)
         self.assertEqual(200, self.get(kept, 80, HOSTS[0])[0])
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Access to the controller: refusals as a real Envoy reports them, and their stable codes."""
+
 import datetime
 import os
 import time
@@ -17,9 +18,12 @@ class Identity(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.machine = self.add_machine("client", "10.200.0.11")
-        self.rig.mesh.write("machine-client.yaml", objects.namespace("client"),
-                            objects.account("client", "client"),
-                            objects.machine("client", "client", "10.200.0.11", "client", uuid=UUID))
+        self.rig.mesh.write(
+            "machine-client.yaml",
+            objects.namespace("client"),
+            objects.account("client", "client"),
+            objects.machine("client", "client", "10.200.0.11", "client", uuid=UUID),
+        )
         self.rig.start_controller()
         self.machine.bootstrap()
         self.mesh = Authority(self.rig.directory / "mesh-ca", self.rig.state / "ca" / "ca.pem")
@@ -28,8 +32,7 @@ class Identity(meshcase.MeshCase):
     def present(self, uri, authority=None, since=-1, until=1, name=f"{UUID}.client.client"):
         """Starts the proxy with a certificate for `uri`, valid from and to so many hours from now."""
         hours = datetime.timedelta(hours=1)
-        certificate, key = (authority or self.mesh).issue(
-            name, uri, self.now + since * hours, self.now + until * hours)
+        certificate, key = (authority or self.mesh).issue(name, uri, self.now + since * hours, self.now + until * hours)
         for file, content in (("sds_cert.pem", certificate), ("sds_key.pem", key)):
             path = self.machine.directory / file
             path.write_text(content)
@@ -52,8 +55,11 @@ class Identity(meshcase.MeshCase):
         so that Envoy can only tell that it ended; the controller's log has the reason."""
         verified = self.rig.controller.text().count("certificate verify failed")
         text = self.refused("gRPC config stream to osm-controller closed")
-        self.assertRegex(text, r"closed[^\n]*: 14, [^\n]*reset reason: "
-                               r"(connection termination|remote connection failure)")
+        self.assertRegex(
+            text,
+            r"closed[^\n]*: 14, [^\n]*reset reason: "
+            r"(connection termination|remote connection failure)",
+        )
         self.assertGreater(self.rig.controller.text().count("certificate verify failed"), verified)
 
     def test_only_a_valid_proxy_certificate_of_a_known_workload_is_served(self):
@@ -72,17 +78,18 @@ class Identity(meshcase.MeshCase):
             self.assertRegex(text, r"closed[^\n]*: 14, [^\n]*unknown-proxy")
         with self.subTest("the account of another: PERMISSION_DENIED"):
             self.present(f"{PROXY}/{UUID}/client/other")
-            self.assertRegex(self.refused("identity-mismatch"),
-                             r"closed[^\n]*: 7, [^\n]*identity-mismatch")
-        for kind, uri in (("a workload's", "spiffe://cluster.local/ns/client/sa/client"),
-                          ("an administrator's", "spiffe://cluster.local/osm/admin"),
-                          ("the controller's own", "spiffe://cluster.local/osm/controller"),
-                          ("a proxy's of another trust domain",
-                           f"spiffe://example.org/osm/proxy/{UUID}/client/client")):
+            self.assertRegex(self.refused("identity-mismatch"), r"closed[^\n]*: 7, [^\n]*identity-mismatch")
+        for kind, uri in (
+            ("a workload's", "spiffe://cluster.local/ns/client/sa/client"),
+            ("an administrator's", "spiffe://cluster.local/osm/admin"),
+            ("the controller's own", "spiffe://cluster.local/osm/controller"),
+            ("a proxy's of another trust domain", f"spiffe://example.org/osm/proxy/{UUID}/client/client"),
+        ):
             with self.subTest(f"{kind} certificate: PERMISSION_DENIED"):
                 self.present(uri)
-                self.assertRegex(self.refused("wrong-certificate-kind"),
-                                 r"closed[^\n]*: 7, [^\n]*wrong-certificate-kind")
+                self.assertRegex(
+                    self.refused("wrong-certificate-kind"), r"closed[^\n]*: 7, [^\n]*wrong-certificate-kind"
+                )
         with self.subTest("the right one, made in the same way, is served"):
             self.present(own)
             self.machine.wait_until_live()

@@ -3,6 +3,7 @@
 
 Listeners stand in for Envoy, and tell where a connection was meant to go.
 """
+
 import os
 import pathlib
 import socket
@@ -67,6 +68,7 @@ def reached(namespace, address, port, uid=0, family=socket.AF_INET):
 
 def datagram(sender, receiver, address, port, uid=0):
     """The sender's address as the receiver of one UDP datagram sees it."""
+
     def udp():
         return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
@@ -79,6 +81,7 @@ def datagram(sender, receiver, address, port, uid=0):
 
 class Intercepted(unittest.TestCase):
     """A machine that ran a script."""
+
     SCRIPT = GOLDEN / "intercept.sh"
 
     @classmethod
@@ -116,8 +119,7 @@ class Interception(Intercepted):
     def test_any_process_of_the_proxys_user_goes_out_directly_and_no_other(self):
         self.assertTrue(reached(self.vm, Switch.ADDRESS, 9000, PROXY_UID).startswith("9000"))
         for uid in (0, APP_UID, PROXY_UID - 1):
-            self.assertEqual(reached(self.vm, Switch.ADDRESS, 9000, uid),
-                             f"15001 {Switch.ADDRESS}:9000")
+            self.assertEqual(reached(self.vm, Switch.ADDRESS, 9000, uid), f"15001 {Switch.ADDRESS}:9000")
 
     def test_loopback_is_left_alone_for_both(self):
         for uid in (APP_UID, PROXY_UID):
@@ -131,20 +133,17 @@ class Interception(Intercepted):
 
     def test_the_proxys_listeners_refuse_to_be_dialled_directly(self):
         for port in (15001, 15003):
-            self.assertEqual(reached(self.outside, VM, port), "refused"
-                             if port == 15003 else f"15003 {VM}:15001")
+            self.assertEqual(reached(self.outside, VM, port), "refused" if port == 15003 else f"15003 {VM}:15001")
             for address in ("127.0.0.1", VM):
                 self.assertEqual(reached(self.vm, address, port, APP_UID), "refused")
 
     def test_ipv6_does_not_lead_around_the_mesh(self):
-        self.assertEqual(reached(self.outside, "fd00:200::2", 8081, family=socket.AF_INET6),
-                         "refused")
+        self.assertEqual(reached(self.outside, "fd00:200::2", 8081, family=socket.AF_INET6), "refused")
         self.assertTrue(reached(self.vm, "::1", 8081, APP_UID, socket.AF_INET6).startswith("8081"))
 
     def test_ipv6_leaves_a_machine_directly(self):
         for uid in (APP_UID, PROXY_UID):
-            self.assertTrue(reached(self.vm, "fd00:200::1", 9001, uid, socket.AF_INET6)
-                            .startswith("9001"))
+            self.assertTrue(reached(self.vm, "fd00:200::1", 9001, uid, socket.AF_INET6).startswith("9001"))
 
     def test_udp_passes_in_both_directions(self):
         self.assertEqual(datagram(self.outside, self.vm, VM, 8080), Switch.ADDRESS)
@@ -160,6 +159,7 @@ class Interception(Intercepted):
 class Exclusions(Intercepted):
     """The script that excludes ports 9000 to 9039 both ways, the networks 172.16.0.0/12 inbound and 10.1.0.0/16
     outbound, and that includes 10.0.0.0/8 and 192.168.0.0/16 only."""
+
     SCRIPT = GOLDEN / "intercept_everything.sh"
 
     @classmethod

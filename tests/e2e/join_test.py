@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A machine joins the mesh by itself with a token: its key is made on it, and the token is for one
 machine and for one use."""
+
 import base64
 import json
 import re
@@ -22,16 +23,27 @@ class Join(meshcase.MeshCase):
         self.rig.start_controller()
 
     def token(self, machine, *more):
-        return self.rig.osm("vm", "token", machine.name, "-n", machine.ns, "--controller",
-                            self.rig.ads_address, *more)
+        return self.rig.osm("vm", "token", machine.name, "-n", machine.ns, "--controller", self.rig.ads_address, *more)
 
     def join(self, machine, token, out=None):
         """`osm vm join` on the machine, with nothing but the token."""
         return subprocess.run(
-            machine.namespace.command(self.rig.programs.osm, "vm", "join", "--out",
-                                      out or machine.directory, "--owner", str(PROXY_UID),
-                                      "--xds", meshcase.XDS),
-            input=token, capture_output=True, text=True, timeout=30)
+            machine.namespace.command(
+                self.rig.programs.osm,
+                "vm",
+                "join",
+                "--out",
+                out or machine.directory,
+                "--owner",
+                str(PROXY_UID),
+                "--xds",
+                meshcase.XDS,
+            ),
+            input=token,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
 
     def changed(self, token, **fields):
         read = json.loads(base64.b64decode(token)) | fields
@@ -89,8 +101,24 @@ class Join(meshcase.MeshCase):
         """A server with another CA, or with another certificate of the mesh, is sent nothing."""
         token = self.token(self.client)
         other = subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-             "-keyout", "/dev/null", "-subj", "/CN=other"], capture_output=True, text=True, check=True)
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-keyout",
+                "/dev/null",
+                "-subj",
+                "/CN=other",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         for wrong in ({"roots": other.stdout}, {"server_name": "osm-other.osm-system.svc"}):
             refused = self.join(self.client, self.changed(token, **wrong))
             self.assertNotEqual(0, refused.returncode)
@@ -101,10 +129,13 @@ class Join(meshcase.MeshCase):
     def test_what_is_no_token_is_told_and_nothing_is_written(self):
         token = self.token(self.client)
         secret = json.loads(base64.b64decode(token))["secret"]
-        for wrong, why in (("", "holds no token"), ("abc", "holds no token"),
-                           (token[:-8], "holds no token"),
-                           (self.changed(token, secret="0" * 64), "the token is not valid"),
-                           (self.changed(token, id="x"), "the token is not valid")):
+        for wrong, why in (
+            ("", "holds no token"),
+            ("abc", "holds no token"),
+            (token[:-8], "holds no token"),
+            (self.changed(token, secret="0" * 64), "the token is not valid"),
+            (self.changed(token, id="x"), "the token is not valid"),
+        ):
             refused = self.join(self.client, wrong)
             self.assertNotEqual(0, refused.returncode)
             self.assertIn(why, refused.stderr)
@@ -112,8 +143,9 @@ class Join(meshcase.MeshCase):
             self.assertFalse(self.client.directory.exists())
 
     def test_a_token_needs_a_machine_and_a_controller_that_lets_machines_join(self):
-        unknown = self.rig.osm("vm", "token", "nobody", "-n", "client", "--controller",
-                               self.rig.ads_address, check=False)
+        unknown = self.rig.osm(
+            "vm", "token", "nobody", "-n", "client", "--controller", self.rig.ads_address, check=False
+        )
         self.assertEqual("", unknown)
         self.rig.stop_controller()
         self.rig.controller_flags = ()

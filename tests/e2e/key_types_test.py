@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The kind of the mesh's keys changes under load: every proxy takes a peer's certificate of the new
 kind and of the old, and the controller's, and no request fails."""
+
 import ssl
 import subprocess
 
@@ -10,8 +11,7 @@ from lib.net.netns import Switch
 from lib.net.processes import wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
-MARKS = {"ECDSA": "ASN1 OID: prime256v1", "RSA": "Public-Key: (2048 bit)",
-         "Ed25519": "ED25519 Public-Key"}
+MARKS = {"ECDSA": "ASN1 OID: prime256v1", "RSA": "Public-Key: (2048 bit)", "Ed25519": "ED25519 Public-Key"}
 CONTROLLER = "osm-controller.osm-system"
 
 
@@ -31,16 +31,17 @@ class KeyTypes(meshcase.MeshCase):
         plain = self.client.namespace.connect(address, port, uid=PROXY_UID)
         with context.wrap_socket(plain, server_hostname=server_name) as tls:
             certificate = tls.getpeercert(binary_form=True)
-        return subprocess.run(["openssl", "x509", "-inform", "der", "-noout", "-text"],
-                              input=certificate, capture_output=True, check=True).stdout.decode()
+        return subprocess.run(
+            ["openssl", "x509", "-inform", "der", "-noout", "-text"], input=certificate, capture_output=True, check=True
+        ).stdout.decode()
 
     def wait_for_keys(self, algorithm, controllers=True):
-        everybody = [("the server", (self.server.address, PORT,
-                                     "server.server.svc.cluster.local", "osm")),
-                     ("the controller", (Switch.ADDRESS, ADS_PORT, None, "h2"))]
-        for who, where in everybody[:2 if controllers else 1]:
-            wait_for(f"{who} shows a key of {algorithm}",
-                     lambda: MARKS[algorithm] in self.shown(*where))
+        everybody = [
+            ("the server", (self.server.address, PORT, "server.server.svc.cluster.local", "osm")),
+            ("the controller", (Switch.ADDRESS, ADS_PORT, None, "h2")),
+        ]
+        for who, where in everybody[: 2 if controllers else 1]:
+            wait_for(f"{who} shows a key of {algorithm}", lambda: MARKS[algorithm] in self.shown(*where))
 
     def names(self):
         return [c["common_name"] for c in self.rig.osm_json("certificate", "list")["certificates"]]
@@ -50,8 +51,10 @@ class KeyTypes(meshcase.MeshCase):
         serial = self.rig.osm_json("certificate", "rotate", name)["serial_number"].lower().lstrip("0")
         if name == CONTROLLER:
             return
-        wait_for(f"a proxy has {name} {serial}", lambda: any(
-            serial in m.admin("/certs")[1].lower() for m in self.rig.machines.values()))
+        wait_for(
+            f"a proxy has {name} {serial}",
+            lambda: any(serial in m.admin("/certs")[1].lower() for m in self.rig.machines.values()),
+        )
 
     def choose(self, algorithm):
         made = objects.mesh_config()
@@ -93,9 +96,11 @@ class KeyTypes(meshcase.MeshCase):
             with self.subTest(algorithm):
                 self.choose(algorithm)
                 self.client.bootstrap()
-                own = subprocess.run(["openssl", "x509", "-noout", "-text", "-in",
-                                      self.client.directory / "sds_cert.pem"],
-                                     capture_output=True, check=True).stdout.decode()
+                own = subprocess.run(
+                    ["openssl", "x509", "-noout", "-text", "-in", self.client.directory / "sds_cert.pem"],
+                    capture_output=True,
+                    check=True,
+                ).stdout.decode()
                 self.assertIn(MARKS[algorithm], own)
                 self.client.stop_proxy()
                 self.client.start_proxy()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """UpstreamTrafficSettings: rate limits of a server's sidecar, and connection limits of a client's,
 with real Envoys. Each limit has numbers of its own, since an equal limit keeps its bucket."""
+
 import contextlib
 import http.client
 import pathlib
@@ -34,20 +35,24 @@ class Limits(meshcase.MeshCase):
         service = objects.service("server", "server", ADDRESS, HTTP)
         service["spec"]["ports"].append({"name": "tcp-ledger", "port": TCP, "targetPort": TCP})
         self.rig.mesh.write(
-            "server.yaml", service,
+            "server.yaml",
+            service,
             objects.service("server", "apex", "10.96.0.13", HTTP, selector={"app": "server"}),
             objects.split("server", "apex", "apex.server.svc.cluster.local", server=1),
-            objects.routes("server", "routes", own={"pathRegex": "/own"},
-                           work={"pathRegex": "/(work|lane|tries/.*)"}),
+            objects.routes("server", "routes", own={"pathRegex": "/own"}, work={"pathRegex": "/(work|lane|tries/.*)"}),
             objects.tcp_route("server", "ledger", TCP),
-            *(objects.target("server", name, "server", [(source, source)], rule)
-              for name, source, rule in (("work", "client", ("HTTPRouteGroup", "routes", ["work"])),
-                                         ("own", "server", ("HTTPRouteGroup", "routes", ["own"])),
-                                         ("ledger", "client", ("TCPRoute", "ledger", None)))))
+            *(
+                objects.target("server", name, "server", [(source, source)], rule)
+                for name, source, rule in (
+                    ("work", "client", ("HTTPRouteGroup", "routes", ["work"])),
+                    ("own", "server", ("HTTPRouteGroup", "routes", ["own"])),
+                    ("ledger", "client", ("TCPRoute", "ledger", None)),
+                )
+            ),
+        )
         self.start_mesh()
         self.server.run("app", sys.executable, str(APP), "--port", str(HTTP))
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         for host in (HOST, APEX):
             self.wait_for_status(self.client, 200, host, "/work")
         self.wait_for_ledger()
@@ -70,9 +75,11 @@ class Limits(meshcase.MeshCase):
         self.wait_for_ledger()
 
     def problems(self, name):
-        return [(p["code"], p["severity"], p["field"])
-                for p in self.rig.osm_json("problems")["problems"]
-                if p["object"] == f"UpstreamTrafficSetting server/{name}"]
+        return [
+            (p["code"], p["severity"], p["field"])
+            for p in self.rig.osm_json("problems")["problems"]
+            if p["object"] == f"UpstreamTrafficSetting server/{name}"
+        ]
 
     def send(self, path, host=HOST):
         """A connection to the client's sidecar with a request, whose answer is not read."""
@@ -140,12 +147,17 @@ class Limits(meshcase.MeshCase):
         wait_for("the ledger answers", lambda: self.ask_ledger(self.client, ADDRESS, TCP))
 
     def test_requests_beyond_a_rate_are_answered_by_the_servers_sidecar(self):
-        for permissive, requests, status, added in ((False, 3, 429, {}),
-                                                    (True, 5, 507, {"x-limited": "yes"})):
+        for permissive, requests, status, added in ((False, 3, 429, {}), (True, 5, 507, {"x-limited": "yes"})):
             self.switch(permissive)
             with self.subTest("as many as rate and burst say", permissive=permissive):
-                answer = {"responseStatusCode": status, "responseHeadersToAdd": [
-                    {"name": n, "value": v} for n, v in added.items()]} if added else {}
+                answer = (
+                    {
+                        "responseStatusCode": status,
+                        "responseHeadersToAdd": [{"name": n, "value": v} for n, v in added.items()],
+                    }
+                    if added
+                    else {}
+                )
                 self.set(**local(http=hourly(requests, burst=1, **answer)))
                 if not permissive:  # none of these takes a token
                     self.assertEqual({self.ask("/private")[0] for _ in range(9)}, {404})
@@ -153,18 +165,25 @@ class Limits(meshcase.MeshCase):
                 self.assert_limited("/work", requests + 1, status)
                 self.assertEqual({n: self.ask("/work")[1][n] for n in added}, added)
             with self.subTest("a path has a bucket beside the Service's", permissive=permissive):
-                self.set(httpRoutes=[
-                    {"path": "/lane", **local(**hourly(requests - 1))},
-                    {"path": "/private", **local(**hourly(requests))},
-                    {"path": "/la.*", **local(**hourly(1))}], **local(http=hourly(requests + 4)))
+                self.set(
+                    httpRoutes=[
+                        {"path": "/lane", **local(**hourly(requests - 1))},
+                        {"path": "/private", **local(**hourly(requests))},
+                        {"path": "/la.*", **local(**hourly(1))},
+                    ],
+                    **local(http=hourly(requests + 4)),
+                )
                 self.assert_limited("/lane", requests - 1)
                 self.assert_limited("/work", requests + 4)
                 if not permissive:
                     self.assertEqual({self.ask("/private?x=1")[0] for _ in range(9)}, {403})
                     self.rig.mesh.write(
-                        "all.yaml", objects.routes("server", "all", all={"pathRegex": ".*"}),
-                        objects.target("server", "all", "server", [("client", "client")],
-                                       ("HTTPRouteGroup", "all", ["all"])))
+                        "all.yaml",
+                        objects.routes("server", "all", all={"pathRegex": ".*"}),
+                        objects.target(
+                            "server", "all", "server", [("client", "client")], ("HTTPRouteGroup", "all", ["all"])
+                        ),
+                    )
                     self.wait_until_applied("traffictarget", "all")
                 self.assert_limited("/private?x=1", requests)
             with self.subTest("a change and the end keep open connections", permissive=permissive):
@@ -173,8 +192,7 @@ class Limits(meshcase.MeshCase):
                 self.assertEqual(self.receive(open_one)[0], 200)
                 before = self.kept()
                 self.set(**local(http=hourly(2, burst=requests)))
-                self.assertEqual(self.repeat(open_one, requests + 3),
-                                 [200] * (requests + 2) + [429])
+                self.assertEqual(self.repeat(open_one, requests + 3), [200] * (requests + 2) + [429])
                 self.unset()
                 self.assertEqual(self.repeat(open_one, 2), [200] * 2)
                 self.assertEqual(self.kept(), before)
@@ -187,14 +205,18 @@ class Limits(meshcase.MeshCase):
             self.assert_limited("/work", 2, host=APEX)
             self.assert_limited("/work", 6)
         with self.subTest("a setting without effect is told"):
-            self.rig.mesh.write("nobody.yaml", objects.upstream_setting(
-                "server", "nobody", "nobody.server", **local(http=hourly(1))))
-            self.set(httpRoutes=[{"path": "/lane", "rateLimit": {"global": {"descriptors": [
-                {"entries": [{"remoteAddress": {}}]}]}}}])
-            self.assertEqual(self.problems("limits"), [
-                ("unused-field", "notice", "spec.httpRoutes[0].rateLimit.global")])
-            self.assertEqual([(p[0], p[2]) for p in self.problems("nobody")],
-                             [("dangling-reference", "spec.host")])
+            self.rig.mesh.write(
+                "nobody.yaml", objects.upstream_setting("server", "nobody", "nobody.server", **local(http=hourly(1)))
+            )
+            self.set(
+                httpRoutes=[
+                    {"path": "/lane", "rateLimit": {"global": {"descriptors": [{"entries": [{"remoteAddress": {}}]}]}}}
+                ]
+            )
+            self.assertEqual(
+                self.problems("limits"), [("unused-field", "notice", "spec.httpRoutes[0].rateLimit.global")]
+            )
+            self.assertEqual([(p[0], p[2]) for p in self.problems("nobody")], [("dangling-reference", "spec.host")])
             self.assertEqual(self.ask("/work")[0], 200)
 
     def test_connections_beyond_a_rate_are_closed_by_the_servers_sidecar(self):
@@ -206,8 +228,10 @@ class Limits(meshcase.MeshCase):
                 self.assertEqual(notes, [True] * (connections + 1) + [False] * 2)
                 self.unset()
         with self.subTest("of an HTTP port too, here with a connection for each request"):
-            self.set(connectionSettings={"http": {"maxRequestsPerConnection": 1}},
-                     **local(tcp={"connections": 4, "unit": "hour"}))
+            self.set(
+                connectionSettings={"http": {"maxRequestsPerConnection": 1}},
+                **local(tcp={"connections": 4, "unit": "hour"}),
+            )
             self.assert_limited("/work", 4, status=503)
 
     def test_a_clients_sidecar_bounds_what_it_has_open(self):
@@ -240,8 +264,7 @@ class Limits(meshcase.MeshCase):
                 held.close()
                 self.wait_for_status(self.client, 200, HOST, "/work")
         with self.subTest("requests that wait for a connection"):
-            self.set(connectionSettings={"tcp": {"maxConnections": 1},
-                                         "http": {"maxPendingRequests": 1}})
+            self.set(connectionSettings={"tcp": {"maxConnections": 1}, "http": {"maxPendingRequests": 1}})
             held = self.send("/tries/held?slow=1")
             self.wait_for_one("upstream_rq_active")
             waiting = self.send("/work")
@@ -257,13 +280,13 @@ class Outliers(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client, first = self.add_client_and_server()
-        self.rig.mesh.write("machine-second.yaml", objects.machine(
-            "server", "second", "10.200.0.13", "server", {"app": "server"}))
+        self.rig.mesh.write(
+            "machine-second.yaml", objects.machine("server", "second", "10.200.0.13", "server", {"app": "server"})
+        )
         self.servers = [first, self.rig.add_vm("second", "server", "10.200.0.13")]
         self.start_mesh()
         self.apps = [self.serve(server) for server in self.servers]
-        wait_for("both servers answer", lambda: {self.ask()[1] for _ in range(6)} == {
-            s.name for s in self.servers})
+        wait_for("both servers answer", lambda: {self.ask()[1] for _ in range(6)} == {s.name for s in self.servers})
         self.apps[0].end()
         wait_for("one of them fails", lambda: {self.ask()[0] for _ in range(6)} == {200, 503})
 
@@ -273,11 +296,18 @@ class Outliers(meshcase.MeshCase):
         return status, next((s.name for s in self.servers if s.name in body), None)
 
     def eject(self, time):
-        self.rig.mesh.write("limits.yaml", objects.upstream_setting(
-            "server", "limits", HOST, connectionSettings={"outlierDetection": {
-                "consecutive5xx": 2, "interval": "100ms", "baseEjectionTime": time}}))
-        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout",
-                     "20s")
+        self.rig.mesh.write(
+            "limits.yaml",
+            objects.upstream_setting(
+                "server",
+                "limits",
+                HOST,
+                connectionSettings={
+                    "outlierDetection": {"consecutive5xx": 2, "interval": "100ms", "baseEjectionTime": time}
+                },
+            ),
+        )
+        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout", "20s")
 
         def ejected():
             self.ask()
@@ -291,8 +321,7 @@ class Outliers(meshcase.MeshCase):
         self.assertEqual({self.ask() for _ in range(20)}, {(200, "second")})
         self.eject("500ms")
         self.apps[0] = self.serve(self.servers[0])
-        wait_for("it is back", lambda: {self.ask() for _ in range(6)} == {
-            (200, s.name) for s in self.servers})
+        wait_for("it is back", lambda: {self.ask() for _ in range(6)} == {(200, s.name) for s in self.servers})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The Envoy of a machine that asks for it answers for names of Services that come and go."""
+
 import json
 import socket
 import struct
@@ -28,10 +29,10 @@ def addresses_in(data):
     found = []
     for _ in range(answers):
         at = skip_name(data, at)
-        kind, _, _, size = struct.unpack(">HHIH", data[at:at + 10])
+        kind, _, _, size = struct.unpack(">HHIH", data[at : at + 10])
         at += 10
         if kind == 1:
-            found.append(socket.inet_ntoa(data[at:at + size]))
+            found.append(socket.inet_ntoa(data[at : at + size]))
         at += size
     return found
 
@@ -39,8 +40,7 @@ def addresses_in(data):
 class LiveNames(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
-        self.names = NameServer(self.rig.directory, Switch.ADDRESS,
-                                namespace=self.rig.switch.namespace)
+        self.names = NameServer(self.rig.directory, Switch.ADDRESS, namespace=self.rig.switch.namespace)
         self.addCleanup(self.names.stop)
         self.names.write(other=["10.200.0.99"])
         self.client, self.server = self.add_client_and_server()
@@ -48,16 +48,16 @@ class LiveNames(meshcase.MeshCase):
             machine.namespace.set_name_server(Switch.ADDRESS)
         asking = objects.machine("client", "client", "10.200.0.11", "client")
         asking["metadata"]["annotations"] = {"openservicemesh.io/dns": "enabled"}
-        self.rig.mesh.write("machine-client.yaml", objects.namespace("client"),
-                            objects.account("client", "client"), asking)
+        self.rig.mesh.write(
+            "machine-client.yaml", objects.namespace("client"), objects.account("client", "client"), asking
+        )
         self.start_mesh()
         self.serve(self.server)
 
     def ask(self, machine, name):
         """IPv4 addresses that an application on the machine gets for the name."""
         labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-        question = (b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels +
-                    b"\x00\x00\x01\x00\x01")
+        question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
 
         def asking():
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as application:
@@ -88,14 +88,15 @@ class LiveNames(meshcase.MeshCase):
         self.wait_for_name(self.client, HOST, ["10.96.0.12"])
         self.wait_for_name(self.client, HOST + ".svc.cluster.local", ["10.96.0.12"])
         self.wait_for_status(self.client, 200, HOST)  # every proxy knows its peers
-        status, _ = self.client.request(self.ask(self.client, HOST)[0], meshcase.PORT,
-                                        "/books-bought", HOST)
+        status, _ = self.client.request(self.ask(self.client, HOST)[0], meshcase.PORT, "/books-bought", HOST)
         self.assertEqual(200, status)
 
         with self.subTest("a Service that is added later resolves, for the libc too"):
             self.assertEqual([], self.ask(self.client, "later.server"))
-            self.rig.mesh.write("later.yaml", objects.service(
-                "server", "later", "10.96.0.77", meshcase.PORT, selector={"app": "server"}))
+            self.rig.mesh.write(
+                "later.yaml",
+                objects.service("server", "later", "10.96.0.77", meshcase.PORT, selector={"app": "server"}),
+            )
             self.wait_for_name(self.client, "later.server", ["10.96.0.77"])
             found = self.client.namespace.run("getent", "ahostsv4", "later.server.svc").stdout
             self.assertTrue(found.startswith("10.96.0.77"), found)

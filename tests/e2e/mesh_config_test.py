@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """MeshConfig while everything runs: spans, external authorization, health checks and the object
 itself come and go, and no request fails by it."""
+
 import json
 import threading
 
@@ -23,19 +24,36 @@ class MeshConfig(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client = self.add_machine("client", "10.200.0.11")
-        self.servers = [self.add_machine(name, address, "server", {"app": "server"})
-                        for name, address in (("one", "10.200.0.12"), ("two", "10.200.0.13"))]
+        self.servers = [
+            self.add_machine(name, address, "server", {"app": "server"})
+            for name, address in (("one", "10.200.0.12"), ("two", "10.200.0.13"))
+        ]
         # Permissions of other callers for every path must not block a probe.
         self.rig.mesh.write(
-            "mesh.yaml", objects.namespace("admin"), objects.account("admin", "admin"),
+            "mesh.yaml",
+            objects.namespace("admin"),
+            objects.account("admin", "admin"),
             objects.service("server", "server", "10.96.0.12", PORT),
-            objects.routes("server", "routes", read={"pathRegex": READ}, buy={"pathRegex": BUY},
-                           all={"pathRegex": ".*"}),
-            *(objects.target("server", f"client-{name}", name, [("client", "client")],
-                             ("HTTPRouteGroup", "routes", ["read", "buy"]))
-              for name in ("one", "two")),
-            *(objects.target("server", f"admin-{name}", name, [("admin", "admin")],
-                             ("HTTPRouteGroup", "routes", ["all"])) for name in ("one", "two")))
+            objects.routes(
+                "server", "routes", read={"pathRegex": READ}, buy={"pathRegex": BUY}, all={"pathRegex": ".*"}
+            ),
+            *(
+                objects.target(
+                    "server",
+                    f"client-{name}",
+                    name,
+                    [("client", "client")],
+                    ("HTTPRouteGroup", "routes", ["read", "buy"]),
+                )
+                for name in ("one", "two")
+            ),
+            *(
+                objects.target(
+                    "server", f"admin-{name}", name, [("admin", "admin")], ("HTTPRouteGroup", "routes", ["all"])
+                )
+                for name in ("one", "two")
+            ),
+        )
 
     def start(self, extra=()):
         self.start_mesh(extra)
@@ -58,14 +76,18 @@ class MeshConfig(meshcase.MeshCase):
         return made
 
     def trace(self, port, path="/api/v2/spans"):
-        self.configure(observability={"tracing": {
-            "enable": True, "address": "collector.example", "port": port, "endpoint": path}})
+        self.configure(
+            observability={"tracing": {"enable": True, "address": "collector.example", "port": port, "endpoint": path}}
+        )
 
     def wait_for_whole_trace(self, collector):
         def whole():
             self.client.get(HOST, PORT, READ)
-            return any({("client.client", "CLIENT"), (f"{name}.server", "SERVER")} <= spans
-                       for spans in collector.traces().values() for name in ("one", "two"))
+            return any(
+                {("client.client", "CLIENT"), (f"{name}.server", "SERVER")} <= spans
+                for spans in collector.traces().values()
+                for name in ("one", "two")
+            )
 
         wait_for("both sides' spans of one trace", whole, 20, 0.1)
 
@@ -73,8 +95,9 @@ class MeshConfig(meshcase.MeshCase):
         first, second = self.collector(9411, "/api/v2/spans"), self.collector(9412, "/api/v2/spans")
         self.start()
         for machine in self.rig.machines.values():
-            machine.namespace.set_hosts((machine.directory / "hosts").read_text() +
-                                        f"{Switch.ADDRESS} collector.example\n")
+            machine.namespace.set_hosts(
+                (machine.directory / "hosts").read_text() + f"{Switch.ADDRESS} collector.example\n"
+            )
         self.assertEqual(first.traces(), {})
         with meshcase.Load(self.client) as load:
             self.trace(9411)
@@ -84,12 +107,13 @@ class MeshConfig(meshcase.MeshCase):
                 self.trace(9412)
                 self.wait_for_whole_trace(second)
                 self.wait_until_synced()
-                self.assertEqual({n: m.updates()["LDS"] for n, m in self.rig.machines.items()},
-                                 before)
+                self.assertEqual({n: m.updates()["LDS"] for n, m in self.rig.machines.items()}, before)
             self.configure()
             for machine in self.rig.machines.values():
-                wait_for(f"{machine.name} has no collector any more", lambda m=machine:
-                         "envoy-tracing-cluster" not in m.admin("/clusters")[1])
+                wait_for(
+                    f"{machine.name} has no collector any more",
+                    lambda m=machine: "envoy-tracing-cluster" not in m.admin("/clusters")[1],
+                )
             load.check(self, more=10)
 
     # -- deletion ---------------------------------------------------------------------------------
@@ -99,8 +123,10 @@ class MeshConfig(meshcase.MeshCase):
         self.start()
 
         def is_gone():
-            return any("does not exist" in problem["cause"] and "mesh-config.json" in
-                       problem["cause"] for problem in self.rig.osm_json("problems")["problems"])
+            return any(
+                "does not exist" in problem["cause"] and "mesh-config.json" in problem["cause"]
+                for problem in self.rig.osm_json("problems")["problems"]
+            )
 
         with meshcase.Load(self.client) as load:
             self.rig.mesh.remove("config.yaml")
@@ -111,8 +137,7 @@ class MeshConfig(meshcase.MeshCase):
             self.rig.start_controller()
             self.assertTrue(is_gone())
             # A Service that this controller sends to the client.
-            self.rig.mesh.write("other.yaml", objects.service("server", "other", "10.96.0.13",
-                                                              PORT))
+            self.rig.mesh.write("other.yaml", objects.service("server", "other", "10.96.0.13", PORT))
             self.rig.osm("status", "service", "server/other", "--wait", "--timeout", "20s")
             self.wait_until_synced()
             load.check(self, more=10)
@@ -125,19 +150,30 @@ class MeshConfig(meshcase.MeshCase):
 
     # -- external authorization -----------------------------------------------------------------
     def authorizer(self):
-        made = Authorizer(self.rig.switch.namespace, Switch.ADDRESS, 9191,
-                          lambda principal, path: path != BUY)
+        made = Authorizer(self.rig.switch.namespace, Switch.ADDRESS, 9191, lambda principal, path: path != BUY)
         self.addCleanup(lambda: made.closed or made.close())
         return made
 
     def authorize(self, **settings):
-        self.configure(traffic={"inboundExternalAuthorization": {
-            "enable": True, "address": Switch.ADDRESS, "port": 9191, "timeout": "10s", **settings}})
+        self.configure(
+            traffic={
+                "inboundExternalAuthorization": {
+                    "enable": True,
+                    "address": Switch.ADDRESS,
+                    "port": 9191,
+                    "timeout": "10s",
+                    **settings,
+                }
+            }
+        )
 
     def wait_for_all(self, wanted, path):
         """`wanted` from one server and the other: eight times in a row."""
-        wait_for(f"{wanted} from both servers for {path}", lambda: all(
-            self.client.get(HOST, PORT, path)[0] == wanted for _ in range(8)), 20)
+        wait_for(
+            f"{wanted} from both servers for {path}",
+            lambda: all(self.client.get(HOST, PORT, path)[0] == wanted for _ in range(8)),
+            20,
+        )
 
     def test_an_authorizer_is_obeyed_and_without_it_nothing_passes_unless_so_configured(self):
         authorizer = self.authorizer()
@@ -151,8 +187,7 @@ class MeshConfig(meshcase.MeshCase):
             self.wait_for_all(200, READ)
             load.check(self, more=10)
         with self.subTest("it is told who calls"):
-            self.assertEqual({who for who, _ in authorizer.asked},
-                             {"spiffe://cluster.local/ns/client/sa/client"})
+            self.assertEqual({who for who, _ in authorizer.asked}, {"spiffe://cluster.local/ns/client/sa/client"})
         with self.subTest("it is down: nothing passes"):
             authorizer.close()
             self.wait_for_all(403, READ)
@@ -198,8 +233,9 @@ class MeshConfig(meshcase.MeshCase):
                 joins.bootstrap()
                 joins.start_proxy()
                 self.wait_until_synced()
-                wait_for("it serves", lambda: '"version":"two"' in self.client.get(
-                    HOST, PORT, READ)[1].replace(" ", ""))
+                wait_for(
+                    "it serves", lambda: '"version":"two"' in self.client.get(HOST, PORT, READ)[1].replace(" ", "")
+                )
         self.assertEqual(self.handshakes("P-256"), 0)
 
     # -- health checks --------------------------------------------------------------------------
@@ -207,24 +243,24 @@ class MeshConfig(meshcase.MeshCase):
         """Addresses that the client's probes have given up, of how many."""
         clusters = json.loads(self.client.admin("/clusters?format=json")[1])["cluster_statuses"]
         hosts = next(c.get("host_statuses", []) for c in clusters if c["name"] == f"server/server|{PORT}")
-        failed = {h["address"]["socket_address"]["address"] for h in hosts
-                  if {"failed_active_health_check", "pending_active_hc"} & set(h["health_status"])}
+        failed = {
+            h["address"]["socket_address"]["address"]
+            for h in hosts
+            if {"failed_active_health_check", "pending_active_hc"} & set(h["health_status"])
+        }
         return failed, len(hosts)
 
     def test_an_endpoint_whose_proxy_hangs_is_left_alone_until_it_answers_again(self):
         self.start(("--config-yaml", FREQUENT_PROBES))
         with meshcase.Load(self.client) as load:
             self.configure(featureFlags={"enableEnvoyActiveHealthChecks": True})
-            wait_for("probes succeed", lambda: sum(
-                self.client.stats(r"health_check\.success$").values()) >= 2, 40)
-            wait_for("both endpoints are healthy",
-                     lambda: self.unhealthy() == (set(), 2), 75)
+            wait_for("probes succeed", lambda: sum(self.client.stats(r"health_check\.success$").values()) >= 2, 40)
+            wait_for("both endpoints are healthy", lambda: self.unhealthy() == (set(), 2), 75)
             load.check(self, more=10)
         hangs = self.servers[1]
         hangs.freeze_proxy()
         try:
-            wait_for("the client gives up the one that hangs",
-                     lambda: self.unhealthy() == ({hangs.address}, 2), 60)
+            wait_for("the client gives up the one that hangs", lambda: self.unhealthy() == ({hangs.address}, 2), 60)
             for _ in range(8):
                 status, body = self.client.get(HOST, PORT, READ)
                 self.assertEqual(status, 200, body)
@@ -233,9 +269,15 @@ class MeshConfig(meshcase.MeshCase):
             hangs.thaw_proxy()
         wait_for("it is back", lambda: self.unhealthy() == (set(), 2), 30)
         # One that came before its server's new chains is what any request is: 403, and logged.
-        self.assertEqual([line for machine in self.servers
-                          for line in machine.proxy.text().splitlines()
-                          if '"/healthz/osm"' in line and '"response_code":200' in line], [])
+        self.assertEqual(
+            [
+                line
+                for machine in self.servers
+                for line in machine.proxy.text().splitlines()
+                if '"/healthz/osm"' in line and '"response_code":200' in line
+            ],
+            [],
+        )
 
 
 if __name__ == "__main__":

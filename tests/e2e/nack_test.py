@@ -4,13 +4,17 @@
 Such an object is a regex that costs more than the proxies' operator allows
 (re2.max_program_size.error_level), and less than the mesh does.
 """
+
 import time
 
 from lib.mesh import meshcase, objects
 from lib.net.processes import wait_for
 
-SERVERS = {"server-a": ("10.200.0.21", "10.96.0.21"), "server-b": ("10.200.0.22", "10.96.0.22"),
-           "server-c": ("10.200.0.23", "10.96.0.23")}
+SERVERS = {
+    "server-a": ("10.200.0.21", "10.96.0.21"),
+    "server-b": ("10.200.0.22", "10.96.0.22"),
+    "server-c": ("10.200.0.23", "10.96.0.23"),
+}
 STRICT = """layered_runtime:
   layers:
   - name: strict
@@ -27,11 +31,12 @@ class Nack(meshcase.MeshCase):
         self.client = self.add_machine("client", "10.200.0.11")
         for name, (address, service) in SERVERS.items():
             self.add_machine(name, address)
-            self.rig.mesh.write(f"service-{name}.yaml",
-                                objects.service(name, name, service, meshcase.PORT))
-            self.rig.mesh.write(f"steady-{name}.yaml",
-                                objects.routes(name, "steady", books={"pathRegex": "/books-.*"}),
-                                self.access(name, "steady"))
+            self.rig.mesh.write(f"service-{name}.yaml", objects.service(name, name, service, meshcase.PORT))
+            self.rig.mesh.write(
+                f"steady-{name}.yaml",
+                objects.routes(name, "steady", books={"pathRegex": "/books-.*"}),
+                self.access(name, "steady"),
+            )
             self.rig.mesh.write(f"target-{name}.yaml", self.access(name, "extra"))
             self.write_extra(name, "/nothing")
         self.rig.start_controller()
@@ -50,16 +55,13 @@ class Nack(meshcase.MeshCase):
 
     @staticmethod
     def access(name, routes):
-        return objects.target(name, routes, name, [("client", "client")],
-                              ("HTTPRouteGroup", routes, ["books"]))
+        return objects.target(name, routes, name, [("client", "client")], ("HTTPRouteGroup", routes, ["books"]))
 
     def write_extra(self, name, path):
-        self.rig.mesh.write(f"extra-{name}.yaml",
-                            objects.routes(name, "extra", books={"pathRegex": path}))
+        self.rig.mesh.write(f"extra-{name}.yaml", objects.routes(name, "extra", books={"pathRegex": path}))
 
     def refused(self):
-        return [p for p in self.rig.osm_json("problems")["problems"]
-                if p["code"] == "refused-by-proxy"]
+        return [p for p in self.rig.osm_json("problems")["problems"] if p["code"] == "refused-by-proxy"]
 
     def wait_for_refused(self, *names):
         def told():
@@ -79,8 +81,7 @@ class Nack(meshcase.MeshCase):
     def test_the_object_that_envoy_refuses_is_named_and_left_out_alone(self):
         # One edit of three objects.
         began = time.monotonic()
-        self.rig.mesh.write("extra-server-b.yaml", *(
-            objects.routes("server-b", "extra", books={"pathRegex": COSTLY}),))
+        self.rig.mesh.write("extra-server-b.yaml", *(objects.routes("server-b", "extra", books={"pathRegex": COSTLY}),))
         self.write_extra("server-a", NEW)
         self.write_extra("server-c", NEW)
         self.allowed("server-a")
@@ -94,8 +95,7 @@ class Nack(meshcase.MeshCase):
         self.wait_until_synced()  # everything else is applied, by the one that refused too
         self.check_traffic()
         metrics = self.rig.controller_http("/metrics")[1]
-        self.assertRegex(metrics,
-                         r'osm_nack_total\{[^}]*object_kind="HTTPRouteGroup"[^}]*\} 1\n')
+        self.assertRegex(metrics, r'osm_nack_total\{[^}]*object_kind="HTTPRouteGroup"[^}]*\} 1\n')
 
         with self.subTest("a restarted controller finds it again"):
             self.rig.stop_controller()

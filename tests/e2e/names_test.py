@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The longest names that Kubernetes allows go through certificates, gRPC and Envoy."""
+
 from lib.mesh import meshcase, objects
 
 CLIENT, SERVER = "c" * 63, "s" * 63
@@ -10,16 +11,18 @@ class Names(meshcase.MeshCase):
         client = self.add_machine(CLIENT, "10.200.0.11")
         server = self.add_machine(SERVER, "10.200.0.12")
         self.rig.mesh.write(
-            "server.yaml", objects.service(SERVER, SERVER, "10.96.0.12", meshcase.PORT),
+            "server.yaml",
+            objects.service(SERVER, SERVER, "10.96.0.12", meshcase.PORT),
             objects.routes(SERVER, "routes", books={}),
-            objects.target(SERVER, "access", SERVER, [(CLIENT, CLIENT)],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            objects.target(SERVER, "access", SERVER, [(CLIENT, CLIENT)], ("HTTPRouteGroup", "routes", ["books"])),
+        )
         self.start_mesh()
         self.serve(server)
         host = f"{SERVER}.{SERVER}.svc.cluster.local"
         self.wait_for_status(client, 200, host)
-        self.assertIn(f"spiffe://cluster.local/ns/{CLIENT}/sa/{CLIENT}",
-                      client.get(host, meshcase.PORT, "/books-bought")[1])
+        self.assertIn(
+            f"spiffe://cluster.local/ns/{CLIENT}/sa/{CLIENT}", client.get(host, meshcase.PORT, "/books-bought")[1]
+        )
         names = {p["common_name"].split(".", 1)[1] for p in self.proxies().values()}
         self.assertEqual(names, {f"{CLIENT}.{CLIENT}", f"{SERVER}.{SERVER}"})
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A Service that comes, changes or goes sends each proxy at most 4 kB, whatever the number of
 Services, and ends no connection to another Service."""
+
 import json
 import sys
 
@@ -21,27 +22,27 @@ class Outbound(meshcase.MeshCase):
         super().setUp()
         self.client, self.server = self.add_client_and_server()
         self.rig.mesh.write(
-            "others.yaml", objects.mesh_config(permissive=True),
-            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp",
-                            selector={"app": "server"}),
-            *(objects.service("server", f"other-{n}", f"10.96.1.{n + 1}", meshcase.PORT,
-                              selector={"app": "server"}) for n in range(SERVICES)))
+            "others.yaml",
+            objects.mesh_config(permissive=True),
+            objects.service("server", "ledger", LEDGER, TCP, protocol="tcp", selector={"app": "server"}),
+            *(
+                objects.service("server", f"other-{n}", f"10.96.1.{n + 1}", meshcase.PORT, selector={"app": "server"})
+                for n in range(SERVICES)
+            ),
+        )
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         self.wait_for_status(self.client, 200, "server.server")
         self.wait_for_status(self.client, 200, f"other-{SERVICES - 1}.server")
         self.wait_until_synced()
 
     def listener_updates(self):
-        return self.client.stats(
-            r"^listener_manager.listener_(added|modified|removed|in_place_updated)$")
+        return self.client.stats(r"^listener_manager.listener_(added|modified|removed|in_place_updated)$")
 
     def received(self):
         """Bytes that the client's Envoy got from the controller."""
-        return sum(self.client.stats(
-            r"^cluster.osm-controller.upstream_cx_rx_bytes_total$").values())
+        return sum(self.client.stats(r"^cluster.osm-controller.upstream_cx_rx_bytes_total$").values())
 
     def change(self, write, wanted):
         """Does `write`, and waits for the new Service's answer to be `wanted`.
@@ -61,20 +62,21 @@ class Outbound(meshcase.MeshCase):
         self.wait_until_synced()
         after = self.listener_updates()
         return self.received() - bytes_before, {
-            part.rsplit("_", 1)[-1]: after[part] - before[part]
-            for part in after if after[part] != before[part]}
+            part.rsplit("_", 1)[-1]: after[part] - before[part] for part in after if after[part] != before[part]
+        }
 
     def test_a_service_that_comes_changes_or_goes_concerns_no_other(self):
         def write(weight=None):
-            parts = [objects.service("server", "new", "10.96.2.1", meshcase.PORT,
-                                     selector={"app": "server"})]
+            parts = [objects.service("server", "new", "10.96.2.1", meshcase.PORT, selector={"app": "server"})]
             if weight is not None:
                 parts.append(objects.split("server", "new", "new", **{"other-1": weight}))
             self.rig.mesh.write("new.yaml", *parts)
 
-        steps = (("added", write, 200, {"added": 1}),
-                 ("changed", lambda: write(weight=0), 503, {}),
-                 ("removed", lambda: self.rig.mesh.remove("new.yaml"), REFUSED, {"removed": 1}))
+        steps = (
+            ("added", write, 200, {"added": 1}),
+            ("changed", lambda: write(weight=0), 503, {}),
+            ("removed", lambda: self.rig.mesh.remove("new.yaml"), REFUSED, {"removed": 1}),
+        )
         http = self.client.namespace.connect("10.96.0.12", meshcase.PORT)
         tcp = self.client.namespace.connect(LEDGER, TCP)
         with http, tcp, meshcase.Load(self.client) as load:
@@ -85,8 +87,7 @@ class Outbound(meshcase.MeshCase):
                     self.assertEqual(changed, listeners)
                     if XDS == "delta":
                         self.assertLess(size, MOST_BYTES)
-                    for connection, request, answer in ((http, REQUEST, b"HTTP/1.1 200"),
-                                                        (tcp, b"x\n", b"")):
+                    for connection, request, answer in ((http, REQUEST, b"HTTP/1.1 200"), (tcp, b"x\n", b"")):
                         connection.settimeout(5)
                         connection.sendall(request)
                         heard = connection.recv(4096)
@@ -103,12 +104,27 @@ class Outbound(meshcase.MeshCase):
             return int(json.loads(self.client.admin("/memory")[1])["allocated"])
 
         before = allocated()
-        self.rig.mesh.write("more.yaml", *(
-            objects.service("server", f"more-{n}", f"10.96.{3 + n // 200}.{n % 200 + 1}",
-                            meshcase.PORT, selector={"app": "server"}) for n in range(MORE)))
-        wait_for("the last Service answers", lambda: 200 == self.client.request(
-            "10.96.4.200", meshcase.PORT, "/books-bought", f"more-{MORE - 1}.server")[0], 30,
-                 retry=(OSError,))
+        self.rig.mesh.write(
+            "more.yaml",
+            *(
+                objects.service(
+                    "server",
+                    f"more-{n}",
+                    f"10.96.{3 + n // 200}.{n % 200 + 1}",
+                    meshcase.PORT,
+                    selector={"app": "server"},
+                )
+                for n in range(MORE)
+            ),
+        )
+        wait_for(
+            "the last Service answers",
+            lambda: (
+                200 == self.client.request("10.96.4.200", meshcase.PORT, "/books-bought", f"more-{MORE - 1}.server")[0]
+            ),
+            30,
+            retry=(OSError,),
+        )
         self.wait_until_synced()
         each = (allocated() - before) / MORE
         print(f"{each / 1000:.1f} kB of memory for each Service", file=sys.stderr)
@@ -126,17 +142,14 @@ class Outbound(meshcase.MeshCase):
     def test_an_application_does_not_reach_the_listeners_of_its_own_proxy(self):
         for egress in (False, True):
             self.rig.mesh.write("others.yaml", objects.mesh_config(permissive=True, egress=egress))
-            self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait",
-                         "--timeout", "20s")
+            self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout", "20s")
             for port in (15001, 15003):
                 with self.subTest(egress=egress, port=port):
-                    got = self.server.request("10.200.0.11", port, "/books-bought",
-                                              "server.server")
+                    got = self.server.request("10.200.0.11", port, "/books-bought", "server.server")
                     self.assertEqual(got[0], REFUSED)
 
         def refused():
-            unmatched = self.server.stats(
-                r"^listener\.0\.0\.0\.0_15003\.no_filter_chain_match$")
+            unmatched = self.server.stats(r"^listener\.0\.0\.0\.0_15003\.no_filter_chain_match$")
             if not sum(unmatched.values()):
                 raise NotYet(unmatched)
             return True

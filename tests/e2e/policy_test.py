@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Effect of policies on requests and connections: routes, merging, TCP, permissive mode, outsiders."""
+
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED
 from lib.net.processes import NotYet, wait_for
@@ -16,25 +17,30 @@ class Policy(meshcase.MeshCase):
         self.buyer = self.add_machine("buyer", "10.200.0.12")
         self.server = self.add_machine("server", "10.200.0.13")
         self.rig.mesh.write(
-            "services.yaml", objects.service("server", "server", "10.96.0.13", HTTP),
-            objects.service("server", "ledger", "10.96.0.14", TCP, protocol="tcp",
-                            selector={"app": "server"}),
-            objects.routes("server", "routes", read={"pathRegex": "/books-bought"},
-                           buy={"pathRegex": "/buy-a-book/.*", "methods": ["GET"]}),
-            objects.tcp_route("server", "ledger", TCP))
+            "services.yaml",
+            objects.service("server", "server", "10.96.0.13", HTTP),
+            objects.service("server", "ledger", "10.96.0.14", TCP, protocol="tcp", selector={"app": "server"}),
+            objects.routes(
+                "server",
+                "routes",
+                read={"pathRegex": "/books-bought"},
+                buy={"pathRegex": "/buy-a-book/.*", "methods": ["GET"]},
+            ),
+            objects.tcp_route("server", "ledger", TCP),
+        )
         self.write_access("reader", ("HTTPRouteGroup", "routes", ["read"]))
         self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
         self.write_access("buyer", ("TCPRoute", "ledger", None), name="buyer-ledger")
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         self.wait_for_status(self.reader, 200, HOST)
         self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
 
     def write_access(self, who, *rules, name=None):
-        self.rig.mesh.write(f"access-{name or who}.yaml",
-                            objects.target("server", name or who, "server", [(who, who)], *rules))
+        self.rig.mesh.write(
+            f"access-{name or who}.yaml", objects.target("server", name or who, "server", [(who, who)], *rules)
+        )
 
     def note(self, machine):
         """The ledger's answer to a line on a new connection. REFUSED: the server's Envoy counts a
@@ -62,9 +68,13 @@ class Policy(meshcase.MeshCase):
 
     def test_policies_of_several_clients_on_one_server_merge_and_do_not_leak(self):
         for machine, path, wanted in (
-                (self.reader, "/books-bought", 200), (self.reader, "/buy-a-book/new", 403),
-                (self.buyer, "/buy-a-book/new", 200), (self.buyer, "/books-bought", 403),
-                (self.reader, "/other", 404), (self.buyer, "/other", 404)):
+            (self.reader, "/books-bought", 200),
+            (self.reader, "/buy-a-book/new", 403),
+            (self.buyer, "/buy-a-book/new", 200),
+            (self.buyer, "/books-bought", 403),
+            (self.reader, "/other", 404),
+            (self.buyer, "/other", 404),
+        ):
             with self.subTest(f"{machine.name} {path}"):
                 self.assertEqual(machine.get(HOST, HTTP, path)[0], wanted)
         with self.subTest("a path that hides another is judged as what it is"):
@@ -72,9 +82,12 @@ class Policy(meshcase.MeshCase):
             self.assertEqual(self.buyer.get(HOST, HTTP, "/buy-a-book/../books-bought")[0], 403)
         with self.subTest("a client cannot say that it is somebody else"):
             status, body = self.reader.namespace.http(
-                "10.96.0.13", HTTP, "GET", "/books-bought",
-                {"Host": f"{HOST}:{HTTP}",
-                 "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/buyer/sa/buyer"})
+                "10.96.0.13",
+                HTTP,
+                "GET",
+                "/books-bought",
+                {"Host": f"{HOST}:{HTTP}", "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/buyer/sa/buyer"},
+            )
             self.assertEqual(status, 200)
             self.assertIn("ns/reader/sa/reader", body)
             self.assertNotIn("ns/buyer/sa/buyer", body)
@@ -95,8 +108,10 @@ class Policy(meshcase.MeshCase):
             self.write_access("buyer", *both, ("TCPRoute", "http", None))
             self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
             self.rig.mesh.remove("http-port.yaml")
-            wait_for("the whole target is withheld", lambda: "DENIED" in self.rig.osm(
-                "policy", "check", "buyer/buyer", "server/server", check=False))
+            wait_for(
+                "the whole target is withheld",
+                lambda: "DENIED" in self.rig.osm("policy", "check", "buyer/buyer", "server/server", check=False),
+            )
             self.write_access("buyer", ("HTTPRouteGroup", "routes", ["buy"]))
             self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
 
@@ -119,10 +134,8 @@ class Policy(meshcase.MeshCase):
                 self.assert_outsider_is_reset(port)
 
         with self.subTest("what decides can be asked"):
-            self.assertIn("server/reader", self.rig.osm(
-                "policy", "check", "reader/reader", "server/server"))
-            self.assertIn("DENIED", self.rig.osm(
-                "policy", "check", "server/server", "reader/reader", check=False))
+            self.assertIn("server/reader", self.rig.osm("policy", "check", "reader/reader", "server/server"))
+            self.assertIn("DENIED", self.rig.osm("policy", "check", "server/server", "reader/reader", check=False))
 
     def assert_outsider_is_reset(self, port):
         with self.assertRaises(ConnectionResetError):

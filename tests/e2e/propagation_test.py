@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """An edit of a file reaches the proxies it concerns in under a second, and no others at all."""
+
 import time
 
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED
 from lib.net.processes import wait_for
 
-PAIRS = {"a": ("10.200.0.11", "10.200.0.12", "10.96.0.12"),
-         "b": ("10.200.0.13", "10.200.0.14", "10.96.0.14")}
+PAIRS = {"a": ("10.200.0.11", "10.200.0.12", "10.96.0.12"), "b": ("10.200.0.13", "10.200.0.14", "10.96.0.14")}
 
 
 class Propagation(meshcase.MeshCase):
@@ -17,29 +17,35 @@ class Propagation(meshcase.MeshCase):
             self.add_machine(f"client-{pair}", client)
             self.add_machine(f"server-{pair}", server)
             ns = f"server-{pair}"
-            self.rig.mesh.write(f"service-{pair}.yaml",
-                                objects.service(ns, ns, service, meshcase.PORT))
+            self.rig.mesh.write(f"service-{pair}.yaml", objects.service(ns, ns, service, meshcase.PORT))
             self.write_routes(pair, "/books-bought")
-            self.rig.mesh.write(f"access-{pair}.yaml", objects.target(
-                ns, "access", ns, [(f"client-{pair}", f"client-{pair}")],
-                ("HTTPRouteGroup", "routes", ["books"])))
+            self.rig.mesh.write(
+                f"access-{pair}.yaml",
+                objects.target(
+                    ns, "access", ns, [(f"client-{pair}", f"client-{pair}")], ("HTTPRouteGroup", "routes", ["books"])
+                ),
+            )
         self.start_mesh()
         for pair in PAIRS:
             self.serve(self.rig.machines[f"server-{pair}"])
-            self.wait_for_status(self.rig.machines[f"client-{pair}"], 200,
-                                 f"server-{pair}.server-{pair}")
+            self.wait_for_status(self.rig.machines[f"client-{pair}"], 200, f"server-{pair}.server-{pair}")
         self.wait_until_synced()
 
     def write_routes(self, pair, path):
-        self.rig.mesh.write(f"routes-{pair}.yaml", objects.routes(
-            f"server-{pair}", "routes", books={"pathRegex": path}))
+        self.rig.mesh.write(
+            f"routes-{pair}.yaml", objects.routes(f"server-{pair}", "routes", books={"pathRegex": path})
+        )
 
     def known(self, *names):
         """Configuration of the proxies, according to the controller and to Envoy."""
         proxies = self.proxies()
-        return {name: ({k: t["sent_version"] for k, t in proxies[name]["types"].items()},
-                       self.rig.machines[name].stats("update_(success|attempt)$"))
-                for name in names}
+        return {
+            name: (
+                {k: t["sent_version"] for k, t in proxies[name]["types"].items()},
+                self.rig.machines[name].stats("update_(success|attempt)$"),
+            )
+            for name in names
+        }
 
     def assert_change(self, pair, other, change, wanted):
         """`change` shows at the client of `pair` in under a second; `other` receives nothing."""
@@ -63,8 +69,9 @@ class Propagation(meshcase.MeshCase):
     def test_one_more_machine_is_an_endpoint_for_its_clients_and_nothing_else(self):
         before = self.known("server-a", "client-b", "server-b")
         client = self.proxies()["client-a"]["types"]
-        self.rig.mesh.write("more.yaml", objects.machine(
-            "server-a", "more", "10.200.0.99", "server-a", {"app": "server-a"}))
+        self.rig.mesh.write(
+            "more.yaml", objects.machine("server-a", "more", "10.200.0.99", "server-a", {"app": "server-a"})
+        )
 
         def endpoints():
             types = self.proxies()["client-a"]["types"]
@@ -83,12 +90,18 @@ class Propagation(meshcase.MeshCase):
                 self.assert_change(pair, other, lambda: self.write_routes(pair, "/other"), 404)
                 self.assert_change(pair, other, lambda: self.write_routes(pair, ".*"), 200)
             with self.subTest("the permission is withdrawn", pair=pair):
-                self.assert_change(pair, other,
-                                   lambda: self.rig.mesh.remove(f"access-{pair}.yaml"), REFUSED)
+                self.assert_change(pair, other, lambda: self.rig.mesh.remove(f"access-{pair}.yaml"), REFUSED)
         with self.subTest("only the server whose routes changed is sent them, not its client"):
-            self.rig.mesh.write("access-a.yaml", objects.target(
-                "server-a", "access", "server-a", [("client-a", "client-a")],
-                ("HTTPRouteGroup", "routes", ["books"])))
+            self.rig.mesh.write(
+                "access-a.yaml",
+                objects.target(
+                    "server-a",
+                    "access",
+                    "server-a",
+                    [("client-a", "client-a")],
+                    ("HTTPRouteGroup", "routes", ["books"]),
+                ),
+            )
             self.wait_for_status(self.rig.machines["client-a"], 200, "server-a.server-a")
             self.wait_until_synced()
             before = self.known("client-a")

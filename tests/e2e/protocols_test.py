@@ -2,6 +2,7 @@
 """Protocols that proxies break, through two real Envoys: HTTP/1.0, HTTP/2 without TLS, WebSocket,
 gRPC streams with trailers, servers that speak first, connections that are closed on one side, and
 silent ones."""
+
 import contextlib
 import pathlib
 import socket
@@ -23,41 +24,56 @@ class Protocols(meshcase.MeshCase):
         super().setUp()
         self.client, self.server = self.add_client_and_server()
         service = objects.service("server", "server", ADDRESS, HTTP)
-        brisk = objects.service("server", "brisk", BRISK_ADDRESS, HTTP,
-                                selector={"app": "server"})
+        brisk = objects.service("server", "brisk", BRISK_ADDRESS, HTTP, selector={"app": "server"})
         service["spec"]["ports"] = brisk["spec"]["ports"] = [
             {"name": "http-web", "port": HTTP, "targetPort": HTTP},
             {"name": "rpc", "port": GRPC, "targetPort": GRPC, "appProtocol": "grpc"},
-            {"name": "mail", "port": GREETER, "targetPort": GREETER,
-             "appProtocol": "tcp-server-first"},
+            {"name": "mail", "port": GREETER, "targetPort": GREETER, "appProtocol": "tcp-server-first"},
             {"name": "tcp-reader", "port": READER, "targetPort": READER},
             {"name": "tcp-mail", "port": PLAIN, "targetPort": GREETER},
             {"name": "two", "port": H2C, "targetPort": H2C, "appProtocol": "kubernetes.io/h2c"},
             {"name": "http-either", "port": EITHER, "targetPort": EITHER},
             {"name": "grpc-either", "port": EITHER + 1, "targetPort": EITHER},
-            {"name": "socket", "port": SOCKET, "targetPort": HTTP,
-             "appProtocol": "kubernetes.io/ws"}]
+            {"name": "socket", "port": SOCKET, "targetPort": HTTP, "appProtocol": "kubernetes.io/ws"},
+        ]
         self.rig.mesh.write(
-            "server.yaml", service, brisk, objects.upstream_setting(
-                "server", "brisk", BRISK_HOST, connectionSettings={
-                    "tcp": {"idleTimeout": "1s"}, "http": {"streamIdleTimeout": "1s"}}), objects.routes("server", "routes", all={"pathRegex": ".*"}),
+            "server.yaml",
+            service,
+            brisk,
+            objects.upstream_setting(
+                "server",
+                "brisk",
+                BRISK_HOST,
+                connectionSettings={"tcp": {"idleTimeout": "1s"}, "http": {"streamIdleTimeout": "1s"}},
+            ),
+            objects.routes("server", "routes", all={"pathRegex": ".*"}),
             objects.tcp_route("server", "tcp", GREETER, READER),
-            objects.target("server", "web", "server", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["all"])),
-            objects.target("server", "tcp", "server", [("client", "client")],
-                           ("TCPRoute", "tcp", None)))
+            objects.target("server", "web", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["all"])),
+            objects.target("server", "tcp", "server", [("client", "client")], ("TCPRoute", "tcp", None)),
+        )
         self.start_mesh()
-        self.server.run("app", sys.executable, str(pathlib.Path(talking_app.__file__)),
-                        *(str(part) for name, port in (("http", HTTP), ("grpc", GRPC), ("h2c", H2C),
-                                                       ("greeter", GREETER), ("reader", READER),
-                                                       ("either", EITHER))
-                          for part in (f"--{name}", port)))
+        self.server.run(
+            "app",
+            sys.executable,
+            str(pathlib.Path(talking_app.__file__)),
+            *(
+                str(part)
+                for name, port in (
+                    ("http", HTTP),
+                    ("grpc", GRPC),
+                    ("h2c", H2C),
+                    ("greeter", GREETER),
+                    ("reader", READER),
+                    ("either", EITHER),
+                )
+                for part in (f"--{name}", port)
+            ),
+        )
 
     def modes(self):
         for permissive in (False, True):
             self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
-            self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait",
-                         "--timeout", "20s")
+            self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout", "20s")
             # The application opens this port last.
             self.wait_for_status(self.client, 200, HOST, "/", port=EITHER)
             yield permissive
@@ -102,8 +118,9 @@ class Protocols(meshcase.MeshCase):
 
     def open_websocket(self, port=HTTP, address=ADDRESS, host=HOST):
         connection = self.dial(port, address)
-        connection.sendall(f"GET /ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\n"
-                           "Upgrade: websocket\r\n\r\n".encode())
+        connection.sendall(
+            f"GET /ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode()
+        )
         head = b""
         while b"\r\n\r\n" not in head:
             head += self.read(connection, 1)

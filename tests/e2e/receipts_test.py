@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """When `osm status --wait` says Applied, the traffic obeys; a proxy that does not answer is named."""
+
 import subprocess
 import time
 
@@ -15,10 +16,8 @@ class Receipts(meshcase.MeshCase):
         self.client = self.add_machine("client", "10.200.0.31")
         self.server = self.add_machine("server", "10.200.0.32")
         self.add_machine("bystander", "10.200.0.33")
-        self.rig.mesh.write("service.yaml",
-                            objects.service("server", "server", SERVICE, meshcase.PORT))
-        self.rig.mesh.write("routes.yaml", objects.routes("server", "routes",
-                                                          books={"pathRegex": "/books-bought"}))
+        self.rig.mesh.write("service.yaml", objects.service("server", "server", SERVICE, meshcase.PORT))
+        self.rig.mesh.write("routes.yaml", objects.routes("server", "routes", books={"pathRegex": "/books-bought"}))
         self.grant()
         self.start_mesh()
         self.serve(self.server)
@@ -26,14 +25,28 @@ class Receipts(meshcase.MeshCase):
         self.wait_until_synced()
 
     def grant(self):
-        self.rig.mesh.write("access.yaml", objects.target(
-            "server", "access", "server", [("client", "client")],
-            ("HTTPRouteGroup", "routes", ["books"])))
+        self.rig.mesh.write(
+            "access.yaml",
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
 
     def status(self, *arguments):
-        return subprocess.run([self.rig.programs.osm, "status", "traffictarget", "server/access",
-                               "--state-dir", self.rig.state, *arguments],
-                              capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [
+                self.rig.programs.osm,
+                "status",
+                "traffictarget",
+                "server/access",
+                "--state-dir",
+                self.rig.state,
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
     def get(self):
         return self.client.get("server.server", meshcase.PORT, "/books-bought")[0]

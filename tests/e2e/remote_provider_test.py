@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A machine whose endpoints and workload come from a provider process in Python, examples/consul_provider,
 over --providers. Consul is a stand-in that follows its HTTP API (lib/net/consul.py)."""
+
 import json
 import signal
 
@@ -21,16 +22,28 @@ class RemoteProvider(meshcase.MeshCase):
         # No VirtualMachine and no selector: the server is in Consul only.
         self.server = self.rig.add_vm("server", "server", "10.200.0.12")
         self.rig.mesh.write(
-            "server.yaml", objects.namespace("server"), objects.account("server", "server"),
+            "server.yaml",
+            objects.namespace("server"),
+            objects.account("server", "server"),
             objects.service("server", "server", "10.96.0.12", PORT, selector={}),
             objects.routes("server", "routes", books={"pathRegex": "/books-bought"}),
-            objects.target("server", "access", "server", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
         self.socket = f"unix:{self.rig.directory / 'consul.sock'}"
         file = self.rig.directory / "providers.yaml"
-        file.write_text(json.dumps([{
-            "name": "consul", "address": self.socket,
-            "allow": [{"namespace": "server", "serviceAccounts": ["server"]}]}]))
+        file.write_text(
+            json.dumps(
+                [
+                    {
+                        "name": "consul",
+                        "address": self.socket,
+                        "allow": [{"namespace": "server", "serviceAccounts": ["server"]}],
+                    }
+                ]
+            )
+        )
         self.rig.controller_flags = ("--providers", file)
         self.register()
         self.start_provider()
@@ -39,19 +52,18 @@ class RemoteProvider(meshcase.MeshCase):
         self.wait_for_status(self.client, 200, "server.server")
 
     def register(self, account="server", **more):
-        self.catalog.register("server", self.server.address, "server", PORT, account,
-                              **{"osm-port": "http"}, **more)
+        self.catalog.register("server", self.server.address, "server", PORT, account, **{"osm-port": "http"}, **more)
 
     def start_provider(self):
         script = self.rig.programs.bin / "consul_provider" / "consul_provider.py"
-        self.provider = self.rig.start("consul_provider", [
-            "/usr/bin/python3", script, "--listen", self.socket, "--consul", self.consul.url,
-            "--namespace", "server"])
+        self.provider = self.rig.start(
+            "consul_provider",
+            ["/usr/bin/python3", script, "--listen", self.socket, "--consul", self.consul.url, "--namespace", "server"],
+        )
 
     def wait_for_health(self, wanted):
         series = f'osm_endpoints_provider_healthy{{provider="consul"}} {wanted}\n'
-        wait_for(f"the provider's health is {wanted}",
-                 lambda: series in self.rig.controller_http("/metrics")[1], 30)
+        wait_for(f"the provider's health is {wanted}", lambda: series in self.rig.controller_http("/metrics")[1], 30)
 
     def wait_for_problem(self, *parts):
         def told():
@@ -89,10 +101,10 @@ class RemoteProvider(meshcase.MeshCase):
 
     def test_an_account_outside_of_allow_is_left_out_and_reported(self):
         with meshcase.Load(self.client) as load:
-            self.catalog.register("other", "10.200.0.99", "server", PORT, "admin",
-                                  **{"osm-port": "http"})
-            self.wait_for_problem("permission-denied", "server/server", "10.200.0.99",
-                                  "may not name account 'server/admin'", "`allow`")
+            self.catalog.register("other", "10.200.0.99", "server", PORT, "admin", **{"osm-port": "http"})
+            self.wait_for_problem(
+                "permission-denied", "server/server", "10.200.0.99", "may not name account 'server/admin'", "`allow`"
+            )
             self.wait_for_problem("permission-denied", "server/other", "'server/admin'")
             load.check(self, more=50)
             dump = self.client.admin("/clusters")[1]

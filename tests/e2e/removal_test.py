@@ -4,6 +4,7 @@
 Requests alternate between two machines. Each lane has Services of its own: a split, and a pool that
 selects both machines by a label. OSM_TEST_LONG=1 repeats each removal 200 times, over four lanes.
 """
+
 import json
 import os
 import threading
@@ -35,11 +36,12 @@ class Removal(meshcase.MeshCase):
                 self.service(lane, "store", 1, {"app": "v1"}),
                 self.service(lane, "one", 2, {"app": "v1"}),
                 self.service(lane, "pool", 4, {f"pool{lane}": "yes"}),
-                objects.split("shop", f"split{lane}", f"store{lane}",
-                              **{f"one{lane}": 50, f"two{lane}": 50}))
+                objects.split("shop", f"split{lane}", f"store{lane}", **{f"one{lane}": 50, f"two{lane}": 50}),
+            )
             self.add_backend(lane)
-        self.rig.mesh.write("routes.yaml", objects.routes(
-            "shop", "routes", books={"pathRegex": "/books-bought", "methods": ["GET"]}))
+        self.rig.mesh.write(
+            "routes.yaml", objects.routes("shop", "routes", books={"pathRegex": "/books-bought", "methods": ["GET"]})
+        )
         self.allow("client", "client")
         self.start_mesh()
         for name in ("v1", "v2"):
@@ -47,24 +49,28 @@ class Removal(meshcase.MeshCase):
         self.wait_until_synced()
 
     def service(self, lane, name, number, selector):
-        return objects.service("shop", f"{name}{lane}", f"10.96.{lane}.{number}", meshcase.PORT,
-                               selector=selector)
+        return objects.service("shop", f"{name}{lane}", f"10.96.{lane}.{number}", meshcase.PORT, selector=selector)
 
     def allow(self, *source):
-        self.rig.mesh.write("access.yaml", *[objects.target(
-            "shop", name, name, [source], ("HTTPRouteGroup", "routes", ["books"]))
-            for name in ("v1", "v2")])
+        self.rig.mesh.write(
+            "access.yaml",
+            *[
+                objects.target("shop", name, name, [source], ("HTTPRouteGroup", "routes", ["books"]))
+                for name in ("v1", "v2")
+            ],
+        )
 
     def add_backend(self, lane):
         self.rig.mesh.write(f"two-{lane}.yaml", self.service(lane, "two", 3, {"app": "v2"}))
 
     def label(self, name):
         machine = self.rig.machines[name]
-        pools = {f"pool{lane}": "yes" for lane in LANES
-                 if name == "v1" or lane not in self.left}
-        self.rig.mesh.write(f"machine-{name}.yaml", objects.account("shop", name),
-                            objects.machine("shop", name, machine.address, name,
-                                            {"app": name, **pools}))
+        pools = {f"pool{lane}": "yes" for lane in LANES if name == "v1" or lane not in self.left}
+        self.rig.mesh.write(
+            f"machine-{name}.yaml",
+            objects.account("shop", name),
+            objects.machine("shop", name, machine.address, name, {"app": name, **pools}),
+        )
 
     def leave(self, lane, gone=True):
         with self.lock:
@@ -73,18 +79,23 @@ class Removal(meshcase.MeshCase):
 
     def hosts_of(self, service):
         """Addresses to which the client's Envoy sends for a Service."""
-        return {line.split("::")[1] for line in self.client.admin("/clusters")[1].splitlines()
-                if line.startswith(f"shop/{service}|") and "::cx_active::" in line}
+        return {
+            line.split("::")[1]
+            for line in self.client.admin("/clusters")[1].splitlines()
+            if line.startswith(f"shop/{service}|") and "::cx_active::" in line
+        }
 
     def serves(self, service):
         """True if Envoy of v2 has a chain for the Service."""
-        dump = json.loads(self.rig.machines["v2"].admin(
-            "/config_dump?resource=dynamic_listeners")[1])
-        return any(f"inbound_shop/{service}_" in json.dumps(listener.get("active_state", {}))
-                   for listener in dump.get("configs", []))
+        dump = json.loads(self.rig.machines["v2"].admin("/config_dump?resource=dynamic_listeners")[1])
+        return any(
+            f"inbound_shop/{service}_" in json.dumps(listener.get("active_state", {}))
+            for listener in dump.get("configs", [])
+        )
 
     def wait_for_both(self, host, wanted):
         """Until ten requests in a row, which go to both machines, are answered with `wanted`."""
+
         def seen():
             for _ in range(10):
                 got = self.client.get(f"{host}.shop", meshcase.PORT, "/books-bought")
@@ -105,7 +116,7 @@ class Removal(meshcase.MeshCase):
             try:
                 for step in range(REPETITIONS):
                     lane_of(lane, step)
-            except BaseException as error:  # noqa: raised below
+            except BaseException as error:  # raised below
                 failed.append(error)
 
         threads = [threading.Thread(target=run, args=(lane,)) for lane in LANES]
@@ -128,12 +139,16 @@ class Removal(meshcase.MeshCase):
 
     def test_no_request_fails_while_a_backends_service_is_deleted(self):
         def delete(lane, _):
-            wait_for("the client has the backend",
-                     lambda: self.hosts_of(f"two{lane}") and self.serves(f"two{lane}"), 20)
+            wait_for(
+                "the client has the backend", lambda: self.hosts_of(f"two{lane}") and self.serves(f"two{lane}"), 20
+            )
             self.wait_for_both(f"store{lane}", 200)
             self.check_under_load(
-                f"store{lane}", lambda: self.rig.mesh.remove(f"two-{lane}.yaml"),
-                lambda: not self.hosts_of(f"two{lane}"), "the client has dropped the backend")
+                f"store{lane}",
+                lambda: self.rig.mesh.remove(f"two-{lane}.yaml"),
+                lambda: not self.hosts_of(f"two{lane}"),
+                "the client has dropped the backend",
+            )
             self.add_backend(lane)
 
         self.repeat(delete)
@@ -141,11 +156,15 @@ class Removal(meshcase.MeshCase):
     @unittest.skipUnless(LONG, "waits for the end of a hundred removals")
     def test_no_request_fails_while_a_machine_leaves(self):
         def leave(lane, _):
-            wait_for("the client has both machines",
-                     lambda: len(self.hosts_of(f"pool{lane}")) == 2 and self.serves(f"pool{lane}"), 20)
+            wait_for(
+                "the client has both machines",
+                lambda: len(self.hosts_of(f"pool{lane}")) == 2 and self.serves(f"pool{lane}"),
+                20,
+            )
             self.wait_for_both(f"pool{lane}", 200)
-            self.check_under_load(f"pool{lane}", lambda: self.leave(lane),
-                                  lambda: not self.serves(f"pool{lane}"), "the machine has left")
+            self.check_under_load(
+                f"pool{lane}", lambda: self.leave(lane), lambda: not self.serves(f"pool{lane}"), "the machine has left"
+            )
             self.leave(lane, gone=False)
 
         self.repeat(leave)
@@ -162,8 +181,7 @@ class Removal(meshcase.MeshCase):
         with self.load("pool0") as load:
             load.check(self, 10)
             self.leave(0)
-            wait_for("the controller knows", lambda: "shop/pool0" not in
-                     self.proxies()["v2"]["services"])
+            wait_for("the controller knows", lambda: "shop/pool0" not in self.proxies()["v2"]["services"])
             load.check(self, 20)
 
         self.allow("elsewhere", "another")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Retries: how often a real Envoy sends a request that fails, by the server's own count."""
+
 import json
 import pathlib
 import sys
@@ -16,23 +17,21 @@ class Retry(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client, self.server = self.add_client_and_server()
-        self.rig.mesh.write("server.yaml",
-                            objects.service("server", "server", "10.96.0.12", meshcase.PORT),
-                            objects.service("server", "other", "10.96.0.13", meshcase.PORT,
-                                            selector={"app": "server"}),
-                            objects.routes("server", "routes", all={"pathRegex": ".*"}),
-                            objects.target("server", "access", "server", [("client", "client")],
-                                           ("HTTPRouteGroup", "routes", ["all"])))
+        self.rig.mesh.write(
+            "server.yaml",
+            objects.service("server", "server", "10.96.0.12", meshcase.PORT),
+            objects.service("server", "other", "10.96.0.13", meshcase.PORT, selector={"app": "server"}),
+            objects.routes("server", "routes", all={"pathRegex": ".*"}),
+            objects.target("server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["all"])),
+        )
         self.configure()
         self.keys = 0
 
     def configure(self, permissive=False, obeyed=True):
-        self.rig.mesh.write("config.yaml", objects.mesh_config(
-            permissive, featureFlags={"enableRetryPolicy": obeyed}))
+        self.rig.mesh.write("config.yaml", objects.mesh_config(permissive, featureFlags={"enableRetryPolicy": obeyed}))
 
     def write_retry(self, **policy):
-        self.rig.mesh.write("retry.yaml", objects.retry("client", "again", "client",
-                                                        [("server", "server")], **policy))
+        self.rig.mesh.write("retry.yaml", objects.retry("client", "again", "client", [("server", "server")], **policy))
 
     def start(self):
         self.start_mesh()
@@ -66,8 +65,10 @@ class Retry(meshcase.MeshCase):
                 self.assertEqual(self.ask(HOST, "fail=9"), (503, 4))
                 self.assertEqual(self.ask(OTHER, "fail=2"), (503, 1))
         with self.subTest("as many at once as the Service's limit says: none"):
-            self.rig.mesh.write("limits.yaml", objects.upstream_setting(
-                "server", "limits", HOST, connectionSettings={"http": {"maxRetries": 0}}))
+            self.rig.mesh.write(
+                "limits.yaml",
+                objects.upstream_setting("server", "limits", HOST, connectionSettings={"http": {"maxRetries": 0}}),
+            )
             self.wait_for_answer((503, 1))
             self.rig.mesh.remove("limits.yaml")
             self.wait_for_answer((200, 3))
@@ -83,8 +84,11 @@ class Retry(meshcase.MeshCase):
         with self.subTest("without the feature flag, and that is said"):
             self.configure(obeyed=False)
             self.wait_for_answer((503, 1))
-            told = [(p["code"], p["severity"]) for p in self.rig.osm_json("problems")["problems"]
-                    if p["object"] == "Retry client/again"]
+            told = [
+                (p["code"], p["severity"])
+                for p in self.rig.osm_json("problems")["problems"]
+                if p["object"] == "Retry client/again"
+            ]
             self.assertEqual(told, [("unused-field", "notice")])
         with self.subTest("with it again, and until the object is deleted"):
             self.configure()

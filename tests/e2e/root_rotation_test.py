@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A root of the mesh is replaced by another under load: no request fails, and in the end who has
 only the old one is turned away. The controller is killed in between."""
+
 import json
 import os
 import re
@@ -34,9 +35,13 @@ class RootRotation(RootCase):
         self.wait_for_states(next="signing", own="draining")
 
         with self.subTest("what drains waits for proxies whose own certificate is of it"):
-            wait_for("its reason is told", lambda: re.search(
-                r"certificate of another root \(client/client, server/server\)",
-                self.roots()["(own)"]["waiting_for"]))
+            wait_for(
+                "its reason is told",
+                lambda: re.search(
+                    r"certificate of another root \(client/client, server/server\)",
+                    self.roots()["(own)"]["waiting_for"],
+                ),
+            )
             self.assertIn("draining", self.rig.osm("certificate", "status"))
         with self.subTest("a controller that is killed goes on where it was"):
             self.rig.stop_controller(signal.SIGKILL)
@@ -64,8 +69,11 @@ class RootRotation(RootCase):
                 os.chown(self.client.directory / file, PROXY_UID, PROXY_UID)
             verified = self.rig.controller.text().count("certificate verify failed")
             self.client.start_proxy(wait=False)
-            wait_for("the controller to refuse it", lambda: self.rig.controller.text().count(
-                "certificate verify failed") > verified, 20)
+            wait_for(
+                "the controller to refuse it",
+                lambda: self.rig.controller.text().count("certificate verify failed") > verified,
+                20,
+            )
             self.assertNotIn("client", self.proxies())
             self.client.stop_proxy()
 
@@ -75,29 +83,33 @@ class RootRotation(RootCase):
         before = self.leaves()
         self.rig.mesh.write("roots.yaml", root("next"))
         self.wait_for_states(next="validating", own="signing")
-        wait_for("the silent proxy is named", lambda: "client/client" in
-                 self.roots()["next"]["waiting_for"])
+        wait_for("the silent proxy is named", lambda: "client/client" in self.roots()["next"]["waiting_for"])
         shown = self.rig.osm("certificate", "distrust", "(own)")
         self.assertIn("2 proxies connected here have certificates of it", shown)
         self.assertIn("Nothing has changed", shown)
         self.wait_for_states(next="validating", own="signing")
-        self.assertIn("not trusted any more",
-                      self.rig.osm("certificate", "distrust", "(own)", "--now"))
+        self.assertIn("not trusted any more", self.rig.osm("certificate", "distrust", "(own)", "--now"))
         self.wait_for_states(next="signing", own="inactive")
         with self.subTest("the other proxy goes on with certificates of the next root"):
-            wait_for("the server's proxy shows another certificate", lambda: not self.leaves()
-                     & before, 40)
+            wait_for("the server's proxy shows another certificate", lambda: not self.leaves() & before, 40)
         with self.subTest("the silent one has only the stolen root's, and is turned away"):
             refused = self.rig.controller.text().count("certificate verify failed")
             self.client.thaw_proxy()
-            wait_for("the controller to refuse it", lambda: self.rig.controller.text().count(
-                "certificate verify failed") > refused, 90)
+            wait_for(
+                "the controller to refuse it",
+                lambda: self.rig.controller.text().count("certificate verify failed") > refused,
+                90,
+            )
 
     def leaves(self):
         """Serial numbers of the certificates that the server's Envoy shows to other proxies."""
         shown = json.loads(self.server.admin("/certs")[1])["certificates"]
-        return {c["serial_number"] for group in shown for c in group.get("cert_chain", [])
-                if "/osm/proxy/" not in str(c["subject_alt_names"])}
+        return {
+            c["serial_number"]
+            for group in shown
+            for c in group.get("cert_chain", [])
+            if "/osm/proxy/" not in str(c["subject_alt_names"])
+        }
 
     def test_machines_that_renew_themselves_need_nobody_for_two_roots_in_a_row(self):
         renewers = [keep_renewing(machine) for machine in (self.client, self.server)]
@@ -120,8 +132,7 @@ class RootRotation(RootCase):
         (self.rig.state / "roots").mkdir(exist_ok=True)
         (self.rig.state / "roots" / "next").write_text("where its CA is to be")
         self.rig.mesh.write("roots.yaml", root("next"))
-        wait_for("its fault is told", lambda: "roots/next" in
-                 self.roots().get("next", {}).get("waiting_for", ""))
+        wait_for("its fault is told", lambda: "roots/next" in self.roots().get("next", {}).get("waiting_for", ""))
         self.assertEqual(self.roots()["(own)"]["state"], "signing")
         self.wait_for_status(self.client, 200, HOST)
 
@@ -133,12 +144,16 @@ class Stragglers(RootCase):
         self.rig.controller_flags += ("--rotation-max-wait", "20")
         client, server = self.add_client_and_server()
         silent = self.add_machine("silent", "10.200.0.13")
-        self.rig.mesh.write("silent.yaml", objects.target(
-            "server", "also", "server", [("silent", "silent")],
-            ("HTTPRouteGroup", "routes", ["books"])))
-        self.rig.mesh.write("never.yaml", objects.namespace("never"),
-                            objects.account("never", "never"),
-                            objects.machine("never", "never", "10.200.0.14", "never"))
+        self.rig.mesh.write(
+            "silent.yaml",
+            objects.target("server", "also", "server", [("silent", "silent")], ("HTTPRouteGroup", "routes", ["books"])),
+        )
+        self.rig.mesh.write(
+            "never.yaml",
+            objects.namespace("never"),
+            objects.account("never", "never"),
+            objects.machine("never", "never", "10.200.0.14", "never"),
+        )
         self.start_mesh()
         self.serve(server)
         for machine in (client, silent):
@@ -150,6 +165,7 @@ class Stragglers(RootCase):
         self.addCleanup(load.stop)
         self.rig.mesh.write("roots.yaml", root("next"))
         self.wait_for_states(next="validating", own="signing")
+
         def named():
             waits = self.roots()["next"]["waiting_for"]
             if "silent/silent" not in waits:

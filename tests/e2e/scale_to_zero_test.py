@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A Service whose last machine goes and comes back: its client gets 503, and no listener changes."""
+
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED
 from lib.net.processes import NotYet, wait_for
@@ -15,23 +16,21 @@ class ScaleToZero(meshcase.MeshCase):
         self.shop = self.add_machine("web", "10.200.0.12", "shop")
         self.bank = self.add_machine("bank", "10.200.0.13")
         self.rig.mesh.write(
-            "services.yaml", objects.service("shop", "web", "10.96.0.12", HTTP),
+            "services.yaml",
+            objects.service("shop", "web", "10.96.0.12", HTTP),
             objects.service("shop", "queue", QUEUE, TCP, protocol="tcp", selector={"app": "web"}),
-            objects.service("bank", "ledger", LEDGER, TCP, protocol="tcp",
-                            selector={"app": "bank"}),
+            objects.service("bank", "ledger", LEDGER, TCP, protocol="tcp", selector={"app": "bank"}),
             objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
-            objects.tcp_route("shop", "queue", TCP), objects.tcp_route("bank", "ledger", TCP),
-            objects.target("shop", "web", "web", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books"])),
-            objects.target("shop", "queue", "web", [("client", "client")],
-                           ("TCPRoute", "queue", None)),
-            objects.target("bank", "ledger", "bank", [("client", "client")],
-                           ("TCPRoute", "ledger", None)))
+            objects.tcp_route("shop", "queue", TCP),
+            objects.tcp_route("bank", "ledger", TCP),
+            objects.target("shop", "web", "web", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])),
+            objects.target("shop", "queue", "web", [("client", "client")], ("TCPRoute", "queue", None)),
+            objects.target("bank", "ledger", "bank", [("client", "client")], ("TCPRoute", "ledger", None)),
+        )
         self.start_mesh()
         self.serve(self.shop)
         for machine in (self.shop, self.bank):
-            machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+            machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
         self.wait_for_status(self.client, 200, "web.shop")
 
     def wait_for_note(self, address):
@@ -44,8 +43,7 @@ class ScaleToZero(meshcase.MeshCase):
         wait_for(f"the ledger at {address} answers", answered)
 
     def listener_updates(self):
-        return self.client.stats(
-            r"^listener_manager.listener_(added|modified|removed|in_place_updated)$")
+        return self.client.stats(r"^listener_manager.listener_(added|modified|removed|in_place_updated)$")
 
     def test_clients_get_503_until_the_machine_is_back_and_no_listener_changes(self):
         for address in (LEDGER, QUEUE):
@@ -57,8 +55,7 @@ class ScaleToZero(meshcase.MeshCase):
             self.assertGreater(sum(before.values()), 0)
 
             with self.subTest("without its machine"):
-                self.rig.mesh.write("machine-web.yaml", objects.namespace("shop"),
-                                    objects.account("shop", "web"))
+                self.rig.mesh.write("machine-web.yaml", objects.namespace("shop"), objects.account("shop", "web"))
                 self.wait_for_status(self.client, 503, "web.shop")
                 self.assertEqual(self.ask_ledger(self.client, QUEUE, TCP), REFUSED)
                 self.assertEqual(self.listener_updates(), before)
@@ -70,8 +67,11 @@ class ScaleToZero(meshcase.MeshCase):
                 self.assertEqual(self.listener_updates(), before)
             with self.subTest("the machine is back"):
                 self.rig.mesh.write(
-                    "machine-web.yaml", objects.namespace("shop"), objects.account("shop", "web"),
-                    objects.machine("shop", "web", self.shop.address, "web"))
+                    "machine-web.yaml",
+                    objects.namespace("shop"),
+                    objects.account("shop", "web"),
+                    objects.machine("shop", "web", self.shop.address, "web"),
+                )
                 self.wait_for_status(self.client, 200, "web.shop")
                 self.wait_for_note(QUEUE)
                 self.assertEqual(self.listener_updates(), before)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Effect of TrafficSplits on requests and TCP connections, also of one without a destination."""
+
 import collections
 import re
 
@@ -15,25 +16,31 @@ class Split(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client = self.add_machine("client", "10.200.0.11")
-        self.servers = [self.add_machine(version, address, "shop",
-                                         {"app": "shop", "version": version})
-                        for version, address in (("v1", "10.200.0.12"), ("v2", "10.200.0.13"))]
+        self.servers = [
+            self.add_machine(version, address, "shop", {"app": "shop", "version": version})
+            for version, address in (("v1", "10.200.0.12"), ("v2", "10.200.0.13"))
+        ]
         self.rig.mesh.write(
-            "services.yaml", self.service("shop", APEX, {"app": "shop"}),
+            "services.yaml",
+            self.service("shop", APEX, {"app": "shop"}),
             self.service("shop-v1", "10.96.0.21", {"version": "v1"}),
             self.service("shop-v2", "10.96.0.22", {"version": "v2"}),
             objects.routes("shop", "routes", books={"pathRegex": "/books-bought"}),
             objects.tcp_route("shop", "ledger", TCP),
-            *(objects.target("shop", f"{name}-{v}", v, [("client", "client")], rule)
-              for v in ("v1", "v2")
-              for name, rule in (("http", ("HTTPRouteGroup", "routes", ["books"])),
-                                 ("tcp", ("TCPRoute", "ledger", None)))))
+            *(
+                objects.target("shop", f"{name}-{v}", v, [("client", "client")], rule)
+                for v in ("v1", "v2")
+                for name, rule in (
+                    ("http", ("HTTPRouteGroup", "routes", ["books"])),
+                    ("tcp", ("TCPRoute", "ledger", None)),
+                )
+            ),
+        )
         self.write_split(shop_v1=0, shop_v2=1)
         self.start_mesh()
         for machine in self.servers:
             self.serve(machine, version=machine.name)
-            machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen",
-                        f"127.0.0.1:{TCP}")
+            machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
 
     @staticmethod
     def service(name, cluster_ip, selector):
@@ -42,13 +49,11 @@ class Split(meshcase.MeshCase):
         return made
 
     def write_split(self, **weights):
-        self.rig.mesh.write("split.yaml", objects.split("shop", "shop", "shop.shop.svc:80",
-                                                        **weights))
+        self.rig.mesh.write("split.yaml", objects.split("shop", "shop", "shop.shop.svc:80", **weights))
 
     def switch(self, permissive):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
-        self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout",
-                     "20s")
+        self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout", "20s")
 
     def note(self):
         return self.ask_ledger(self.client, APEX, TCP)
@@ -77,6 +82,7 @@ class Split(meshcase.MeshCase):
 
     def assert_taken(self, expected, notes=10):
         """So many connections in a row are answered, all by this service."""
+
         def all_taken():
             before = self.taken()
             if REFUSED in [self.note() for _ in range(notes)]:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The mesh moves to another trust domain under load: no request fails, in the end everything has its
 new name, and who has an old one is turned away."""
+
 import datetime
 import json
 import os
@@ -46,7 +47,7 @@ class TrustDomain(RootCase):
     def names_in_use(self, machine):
         """What its Envoy has made of that file."""
         dump = json.loads(machine.admin("/config_dump?resource=dynamic_active_secrets")[1])
-        context, = [c["secret"] for c in dump["configs"] if c["name"] == "validation_context_sds"]
+        (context,) = [c["secret"] for c in dump["configs"] if c["name"] == "validation_context_sds"]
         return re.findall("spiffe://([^/]+)/osm/controller", json.dumps(context))
 
     def issue(self, authority, uri):
@@ -67,8 +68,7 @@ class TrustDomain(RootCase):
         opened = self.client.namespace.connect(SERVER, PORT, uid=PROXY_UID)
         try:
             with context.wrap_socket(opened, server_hostname="server.server.svc.cluster.local") as tls:
-                tls.sendall(f"GET /books-bought HTTP/1.1\r\nHost: {HOST}:{PORT}\r\n"
-                            "Connection: close\r\n\r\n".encode())
+                tls.sendall(f"GET /books-bought HTTP/1.1\r\nHost: {HOST}:{PORT}\r\nConnection: close\r\n\r\n".encode())
                 return tls.recv(4096).decode()
         except (ssl.SSLError, ConnectionError):
             return ""
@@ -94,8 +94,10 @@ class TrustDomain(RootCase):
         osm = self.move_to("next", NEW)
         self.wait_for_states(next="signing", own="draining")
         with self.subTest("workloads have their new names before anybody forgets the old ones"):
-            wait_for("every leaf to be renamed", lambda: not [
-                i for i in self.identities() if i.startswith(f"spiffe://{OLD}/ns/")])
+            wait_for(
+                "every leaf to be renamed",
+                lambda: not [i for i in self.identities() if i.startswith(f"spiffe://{OLD}/ns/")],
+            )
             self.assertIn(f"spiffe://{NEW}/ns/client/sa/client", self.identities())
         with self.subTest("proxies meet a control plane of the old name, which they know"):
             self.assertIn(f"spiffe://{OLD}/osm/controller", self.identities())
@@ -105,16 +107,14 @@ class TrustDomain(RootCase):
         self.rig.watcher.tolerated = {"sds.validation_context_sds.update_rejected"}
         for machine in (self.client, self.server):
             machine.bootstrap()
-            wait_for(f"{machine.name}: Envoy uses the new files",
-                     lambda m=machine: self.names_in_use(m) == [OLD, NEW])
+            wait_for(f"{machine.name}: Envoy uses the new files", lambda m=machine: self.names_in_use(m) == [OLD, NEW])
         self.wait_for_states(next="signing", own="inactive", timeout=90)
         self.assert_followed_to_the_end(osm)
         self.wait_until_synced()
         load.stop()
         self.assertEqual(load.failures, [])
         self.assertGreater(load.requests, 200)
-        wait_for("every name to be of it", lambda: all(
-            i.startswith(f"spiffe://{NEW}/") for i in self.identities()))
+        wait_for("every name to be of it", lambda: all(i.startswith(f"spiffe://{NEW}/") for i in self.identities()))
         self.assertIn(f"spiffe://{NEW}/osm/controller", self.identities())
         shown = self.client.admin("/certs")[1]
         self.assertIn(f"spiffe://{NEW}/ns/client/sa/client", shown)
@@ -126,8 +126,7 @@ class TrustDomain(RootCase):
         with self.subTest("policies are what they were"):
             self.wait_for_status(self.client, 404, HOST, "/books-sold")
             self.wait_for_status(self.client, 200, HOST)
-        authority = Authority(self.rig.directory / "next-ca",
-                              self.rig.state / "roots" / "next" / "ca.pem")
+        authority = Authority(self.rig.directory / "next-ca", self.rig.state / "roots" / "next" / "ca.pem")
         with self.subTest("a workload's certificate of the old domain is refused, whoever signed it"):
             new = self.issue(authority, f"spiffe://{NEW}/ns/client/sa/client")
             self.assertIn("200 OK", self.answer_to(new))
@@ -147,11 +146,9 @@ class TrustDomain(RootCase):
             self.wait_until_synced()
         with self.subTest("a controller's certificate of the mesh with another name is not believed"):
             self.client.stop_proxy()
-            files = {name: (self.client.directory / name).read_text()
-                     for name in ("bootstrap.yaml", NAMES)}
+            files = {name: (self.client.directory / name).read_text() for name in ("bootstrap.yaml", NAMES)}
             for name, text in files.items():
-                (self.client.directory / name).write_text(text.replace(f"{NEW}/osm/controller",
-                                                                       f"{NEW}/osm/other"))
+                (self.client.directory / name).write_text(text.replace(f"{NEW}/osm/controller", f"{NEW}/osm/other"))
             self.client.proxy.log.unlink()
             self.client.start_proxy(wait=False, extra=["--component-log-level", "connection:debug"])
             self.client.proxy.wait_for_log("CERTIFICATE_VERIFY_FAILED")
@@ -174,10 +171,14 @@ class TrustDomain(RootCase):
             self.wait_for_states(**before, **{name: "signing"}, timeout=120)
             self.assert_followed_to_the_end(osm)
             before = {name: "inactive"}
-            wait_for(f"every name to be of {domain}", lambda: all(
-                i.startswith(f"spiffe://{domain}/") for i in self.identities()))
-            wait_for("machines to know it by that name alone", lambda: [
-                self.names(machine) for machine in (self.client, self.server)] == [[domain]] * 2)
+            wait_for(
+                f"every name to be of {domain}",
+                lambda: all(i.startswith(f"spiffe://{domain}/") for i in self.identities()),
+            )
+            wait_for(
+                "machines to know it by that name alone",
+                lambda: [self.names(machine) for machine in (self.client, self.server)] == [[domain]] * 2,
+            )
             with self.subTest("proxies find a controller that was killed again, by its new name"):
                 self.rig.stop_controller(signal.SIGKILL)
                 self.rig.start_controller()
@@ -194,8 +195,7 @@ class TrustDomain(RootCase):
         self.move_to("next", OLD)
         file = self.rig.mesh.path / "osm-root-certificates.yaml"
         self.rig.mesh.write_text(file.name, file.read_text().replace(OLD, NEW))
-        wait_for("the remedy is told", lambda: "spec.trustDomain back" in
-                 self.roots()["next"]["waiting_for"])
+        wait_for("the remedy is told", lambda: "spec.trustDomain back" in self.roots()["next"]["waiting_for"])
         self.assertEqual(self.roots()["next"]["trust_domain"], OLD)
         self.wait_for_status(self.client, 200, HOST)
 

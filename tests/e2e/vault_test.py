@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Certificates from a real Vault, set up as docs/certificates.md says: the mesh works, and goes on
 working while Vault is sealed, away, or takes the token no more; nobody ever sees that token."""
+
 import json
 import os
 import pathlib
@@ -16,21 +17,25 @@ from lib.mesh.vault_server import Vault, documented_commands
 from lib.net.netns import Switch
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
-
 PORT = meshcase.PORT
 HOST = "server.server"
 CLIENT = "client.client.cluster.local"
-VAULT = pathlib.Path(os.environ.get(
-    "OSM_VAULT", pathlib.Path(__file__).resolve().parents[2] / "build/tools/vault/bin/vault"))
+VAULT = pathlib.Path(
+    os.environ.get("OSM_VAULT", pathlib.Path(__file__).resolve().parents[2] / "build/tools/vault/bin/vault")
+)
 # The controller's messages about Vault name the server, the request, the cause and the remedy. It
 # asks Vault for signatures, for the chain of the CA, and about its own token.
 SERVER = rf"{re.escape(Switch.ADDRESS)}:{VAULT_PORT}"
-ASKED = (rf"Vault https://{SERVER}: "
-         r"(pki/sign/openservicemesh|pki/cert/ca_chain|auth/token/(?:lookup|renew)-self): ")
+ASKED = (
+    rf"Vault https://{SERVER}: "
+    r"(pki/sign/openservicemesh|pki/cert/ca_chain|auth/token/(?:lookup|renew)-self): "
+)
 SEALED = ASKED + r"Vault is sealed; unseal it \(vault operator unseal\)"
 GONE = ASKED + rf"(PUT|GET) /v1/\1 at {SERVER}: Connection refused"
-DENIED = ASKED + (r".*permission denied.*; give a token that is valid, with the policy of "
-                  r"docs/certificates\.md")
+DENIED = ASKED + (
+    r".*permission denied.*; give a token that is valid, with the policy of "
+    r"docs/certificates\.md"
+)
 
 
 def validity(text):
@@ -40,14 +45,14 @@ def validity(text):
 
 
 def openssl(*arguments):
-    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True,
-                          check=True).stdout
+    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=True).stdout
 
 
 def names_of(file):
     """Subject, alternative names and uses of the first certificate there, in openssl's words."""
-    return openssl("x509", "-in", file, "-noout", "-subject", "-ext",
-                   "subjectAltName,extendedKeyUsage,basicConstraints")
+    return openssl(
+        "x509", "-in", file, "-noout", "-subject", "-ext", "subjectAltName,extendedKeyUsage,basicConstraints"
+    )
 
 
 class VaultIssues(meshcase.MeshCase):
@@ -67,11 +72,17 @@ class VaultIssues(meshcase.MeshCase):
     def start_controller(self, wait=True, **other):
         """--vault-token-file of the keyword token_file, and so on."""
         self.tokens.append(self.token_file.read_text().strip())
-        flags = {"host": Switch.ADDRESS, "port": VAULT_PORT, "ca_file": self.vault.ca,
-                 "token_file": self.token_file} | other
-        self.rig.start_controller("--certificate-manager=vault", *(
-            f"--vault-{name.replace('_', '-')}={value}" for name, value in flags.items()),
-            wait=wait)
+        flags = {
+            "host": Switch.ADDRESS,
+            "port": VAULT_PORT,
+            "ca_file": self.vault.ca,
+            "token_file": self.token_file,
+        } | other
+        self.rig.start_controller(
+            "--certificate-manager=vault",
+            *(f"--vault-{name.replace('_', '-')}={value}" for name, value in flags.items()),
+            wait=wait,
+        )
 
     def start_two_machines(self):
         self.client, self.server = self.add_client_and_server()
@@ -85,8 +96,7 @@ class VaultIssues(meshcase.MeshCase):
 
     def certificates(self):
         """{common name: fingerprint} of what the controller holds."""
-        return {c["common_name"]: c["fingerprint"]
-                for c in self.rig.osm_json("certificate", "list")["certificates"]}
+        return {c["common_name"]: c["fingerprint"] for c in self.rig.osm_json("certificate", "list")["certificates"]}
 
     def serials(self, machine):
         """Serial numbers of the leaves that an Envoy holds."""
@@ -101,8 +111,7 @@ class VaultIssues(meshcase.MeshCase):
 
     def troubles(self):
         """Problems of the CA in `osm problems`: {code, cause, ...} each."""
-        return [p for p in self.rig.osm_json("problems")["problems"]
-                if p["path"] == "certificate authority"]
+        return [p for p in self.rig.osm_json("problems")["problems"] if p["path"] == "certificate authority"]
 
     def healthy(self):
         text = self.rig.controller_http("/metrics")[1]
@@ -116,10 +125,10 @@ class VaultIssues(meshcase.MeshCase):
 
     def wait_for_trouble(self, code, cause):
         """Until the one problem of the CA has this code, and a cause that is `cause`, a pattern."""
+
         def told():
             troubles = self.troubles()
-            if [t["code"] for t in troubles] != [code] or not re.fullmatch(
-                    cause, troubles[0]["cause"]):
+            if [t["code"] for t in troubles] != [code] or not re.fullmatch(cause, troubles[0]["cause"]):
                 raise NotYet(troubles)
             return troubles[0]["cause"]
 
@@ -132,12 +141,12 @@ class VaultIssues(meshcase.MeshCase):
         wait_for("Vault is healthy", lambda: self.healthy() == 1)
 
     def tearDown(self):
-        logs = "".join(log.read_text(errors="replace")
-                       for log in self.rig.directory.glob("*.log") if log.name != "vault.log")
+        logs = "".join(
+            log.read_text(errors="replace") for log in self.rig.directory.glob("*.log") if log.name != "vault.log"
+        )
         for token in self.tokens:
             self.assertNotIn(token, logs)
-            self.assertNotIn(token, self.rig.controller_http("/metrics")[1]
-                             if self.rig.controller.running() else "")
+            self.assertNotIn(token, self.rig.controller_http("/metrics")[1] if self.rig.controller.running() else "")
 
     def test_proxies_get_their_leaves_from_vault_and_renewals_survive_its_troubles(self):
         self.start_two_machines()
@@ -191,9 +200,12 @@ class VaultIssues(meshcase.MeshCase):
             self.vault.run(documented_commands()["token"])
             self.tokens.append(self.token_file.read_text().strip())
             before = self.certificates()
-            wait_for("a renewal works again",
-                     lambda: self.rotate() and self.certificates()[CLIENT] != before[CLIENT], 90,
-                     interval=0.5)
+            wait_for(
+                "a renewal works again",
+                lambda: self.rotate() and self.certificates()[CLIENT] != before[CLIENT],
+                90,
+                interval=0.5,
+            )
             self.wait_until_well()
             self.wait_for_status(self.client, 200, HOST)
 
@@ -213,8 +225,10 @@ class VaultIssues(meshcase.MeshCase):
         self.assertEqual(failed, [])
 
     def test_a_token_is_renewed_before_it_ends(self):
-        self.vault.run("vault token create -field=token -orphan -no-default-policy "
-                       "-policy=openservicemesh -period=20s > vault-token")
+        self.vault.run(
+            "vault token create -field=token -orphan -no-default-policy "
+            "-policy=openservicemesh -period=20s > vault-token"
+        )
         self.start_controller()
         accessor = self.lookup()["accessor"]
         renewals = set()
@@ -229,8 +243,7 @@ class VaultIssues(meshcase.MeshCase):
         self.assertEqual(self.troubles(), [])
 
     def lookup(self):
-        return self.vault.ask("PUT", "auth/token/lookup",
-                              {"token": self.token_file.read_text().strip()})["data"]
+        return self.vault.ask("PUT", "auth/token/lookup", {"token": self.token_file.read_text().strip()})["data"]
 
     def test_names_of_every_length_are_signed_as_they_are(self):
         # 63 letters each: the proxy's common name is longer than X.520's 64.
@@ -248,6 +261,7 @@ class VaultIssues(meshcase.MeshCase):
 
     def wait_for_reason(self, words):
         """Until a controller that starts says that it waits, and why."""
+
         def told():
             status, body = self.rig.controller_http("/health/ready")
             if status != 503 or not re.search(words, body):
@@ -284,16 +298,16 @@ class VaultIssues(meshcase.MeshCase):
             self.rig.controller.log.unlink()
             return text
 
-        for words, flags in (("check the mount", {"mount": "nowhere"}),
-                             ("permission denied", {"role": "unknown"}),
-                             ("certificate is not accepted",
-                              {"ca_file": self.vault.directory / "root.pem"})):
+        for words, flags in (
+            ("check the mount", {"mount": "nowhere"}),
+            ("permission denied", {"role": "unknown"}),
+            ("certificate is not accepted", {"ca_file": self.vault.directory / "root.pem"}),
+        ):
             with self.subTest(words):
                 self.start_controller(wait=False, **flags)
                 self.wait_for_reason(words)
                 self.assertEqual(self.rig.stop_controller(), 0)
-        for words, flags in (("plain HTTP", {"protocol": "http"}),
-                             ("/nowhere", {"token_file": "/nowhere"})):
+        for words, flags in (("plain HTTP", {"protocol": "http"}), ("/nowhere", {"token_file": "/nowhere"})):
             with self.subTest(words):
                 self.assertIn(words, said(**flags))
         with self.subTest("a mount that does not know its root"):
@@ -303,15 +317,18 @@ class VaultIssues(meshcase.MeshCase):
                 "key_type=ec key_bits=256 > half.csr\n"
                 "vault write -field=certificate pki-root/root/sign-intermediate csr=@half.csr "
                 "common_name=half ttl=24h > half.pem\n"
-                "vault write half/intermediate/set-signed certificate=@half.pem")
+                "vault write half/intermediate/set-signed certificate=@half.pem"
+            )
             text = said(mount="half")
             self.assertIn("issuers/import", text)
-            self.vault.run("vault write half/issuers/import/bundle pem_bundle=@root.pem\n"
-                           "vault write half/roles/openservicemesh allow_any_name=true "
-                           "enforce_hostnames=false allowed_uri_sans='spiffe://*' key_type=any\n"
-                           "echo 'path \"half/sign/*\" { capabilities = [\"update\"] }' | "
-                           "vault policy write half -\n"
-                           "vault token create -field=token -policy=half > vault-token")
+            self.vault.run(
+                "vault write half/issuers/import/bundle pem_bundle=@root.pem\n"
+                "vault write half/roles/openservicemesh allow_any_name=true "
+                "enforce_hostnames=false allowed_uri_sans='spiffe://*' key_type=any\n"
+                'echo \'path "half/sign/*" { capabilities = ["update"] }\' | '
+                "vault policy write half -\n"
+                "vault token create -field=token -policy=half > vault-token"
+            )
             self.start_controller(mount="half")
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Services without an address get one of --service-cidr, which is the same after a restart."""
+
 import ipaddress
 
 from lib.mesh import meshcase, objects
@@ -13,8 +14,9 @@ class VirtualAddress(meshcase.MeshCase):
     def hosts(self, machine):
         """Addresses by name, of the hosts file that a bootstrap writes now."""
         out = self.rig.directory / f"again-{machine.name}-{len(list(self.rig.directory.iterdir()))}"
-        self.rig.osm("vm", "bootstrap", machine.name, "-n", machine.ns, "--controller",
-                     self.rig.ads_address, "--out", out)
+        self.rig.osm(
+            "vm", "bootstrap", machine.name, "-n", machine.ns, "--controller", self.rig.ads_address, "--out", out
+        )
         names = {}
         for line in (out / "hosts").read_text().splitlines():
             address, *rest = line.split("#")[0].split() or [""]
@@ -24,11 +26,14 @@ class VirtualAddress(meshcase.MeshCase):
     def test_a_call_by_an_allocated_address_works_before_and_after_a_restart(self):
         client, server = self.add_client_and_server()
         self.rig.mesh.write(
-            "server.yaml", objects.service("server", "server", None, meshcase.PORT),
+            "server.yaml",
+            objects.service("server", "server", None, meshcase.PORT),
             objects.service("server", "other", None, meshcase.PORT, selector={"app": "server"}),
             objects.routes("server", "routes", books={"pathRegex": "/books-bought"}),
-            objects.target("server", "access", "server", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
         self.rig.controller_flags = ("--service-cidr", NETWORK)
         self.start_mesh()
         self.serve(server)
@@ -45,8 +50,9 @@ class VirtualAddress(meshcase.MeshCase):
         self.rig.start_controller()
         self.wait_until_synced()
         # A Service that comes later moves no other.
-        self.rig.mesh.write("later.yaml", objects.service("server", "later", None, meshcase.PORT,
-                                                          selector={"app": "server"}))
+        self.rig.mesh.write(
+            "later.yaml", objects.service("server", "later", None, meshcase.PORT, selector={"app": "server"})
+        )
 
         def with_the_later_one():
             names = self.hosts(client)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A machine is drained and leaves the mesh under load: no request fails, and nothing of the mesh
 stays on the machine."""
+
 import json
 import subprocess
 import threading
@@ -26,7 +27,7 @@ class Requests:
         while not self._end.wait(0.01):
             try:
                 status, body = self._machine.get(HOST, PORT, "/books-bought")
-            except Exception as failed:  # noqa: a thread that ends would report no failure at all
+            except Exception as failed:  # a thread that ends would report no failure at all
                 status, body = None, repr(failed)
             if status == 200:
                 self.answers.append(json.loads(body)["version"])
@@ -37,7 +38,7 @@ class Requests:
         """The machines that answer the next `count` requests."""
         begin = len(self.answers)
         wait_for(f"{count} more answers", lambda: len(self.answers) >= begin + count, 30)
-        return set(self.answers[begin:begin + count])
+        return set(self.answers[begin : begin + count])
 
     def stop(self):
         self._end.set()
@@ -48,8 +49,9 @@ class Leave(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client, self.one = self.add_client_and_server()
-        self.rig.mesh.write("second.yaml", objects.machine("server", "server-2", "10.200.0.13",
-                                                           "server", {"app": "server"}))
+        self.rig.mesh.write(
+            "second.yaml", objects.machine("server", "server-2", "10.200.0.13", "server", {"app": "server"})
+        )
         self.two = self.rig.add_vm("server-2", "server", "10.200.0.13")
         self.start_mesh()
         self.serve(self.one, version="one")
@@ -68,9 +70,13 @@ class Leave(meshcase.MeshCase):
 
     def leave(self, machine, *more):
         return subprocess.run(
-            machine.namespace.command(self.rig.programs.osm, "vm", "leave", "--dir",
-                                      machine.directory, "--grace", "1s", *more),
-            capture_output=True, text=True, timeout=60)
+            machine.namespace.command(
+                self.rig.programs.osm, "vm", "leave", "--dir", machine.directory, "--grace", "1s", *more
+            ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
     def rules(self, machine):
         return "".join(machine.namespace.run(*command).stdout for command in (NAT, FILTER))

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Machines replace their own certificates under load: Envoy takes them without a restart, its stream
 stays, and no request fails."""
+
 import time
 
 from lib.mesh import meshcase, objects
@@ -39,8 +40,7 @@ class VmRenewal(meshcase.MeshCase):
                 self.assertEqual(answer["result"], "renewed")
                 serial = answer["serial_number"].lower().lstrip("0")
                 self.assertNotIn(serial, before)
-                wait_for(f"Envoy of {machine.name} holds {serial}",
-                         lambda m=machine, s=serial: s in serials(m))
+                wait_for(f"Envoy of {machine.name} holds {serial}", lambda m=machine, s=serial: s in serials(m))
                 wait_for("requests after it", lambda n=requests: load.requests > n + 10)
                 self.assertEqual(renew(machine)["result"], "current")
         self.assertEqual(self.streams(), streams)
@@ -66,12 +66,14 @@ class VmRenewal(meshcase.MeshCase):
 
 class Absence(meshcase.MeshCase):
     """Proxy certificates that are valid for 20 s, and an absence of all who could renew them."""
+
     VALIDITY = 20
 
     def test_all_return_unaided_after_an_absence_longer_than_the_validity(self):
         client, server = self.add_client_and_server()
-        self.rig.mesh.write("config.yaml", objects.mesh_config(
-            certificate={"proxyCertValidityDuration": f"{self.VALIDITY}s"}))
+        self.rig.mesh.write(
+            "config.yaml", objects.mesh_config(certificate={"proxyCertValidityDuration": f"{self.VALIDITY}s"})
+        )
         self.start_mesh()
         self.serve(server)
         self.wait_for_status(client, 200, HOST)
@@ -80,19 +82,25 @@ class Absence(meshcase.MeshCase):
         begin = time.monotonic()
         client.stop_proxy()
         self.rig.stop_controller()
-        wait_for("the validity is over", lambda: time.monotonic() > begin + self.VALIDITY + 2,
-                 self.VALIDITY + 10)
+        wait_for("the validity is over", lambda: time.monotonic() > begin + self.VALIDITY + 2, self.VALIDITY + 10)
         self.rig.start_controller()
         wait_for("the server's proxy is back", lambda: "server" in self.proxies(), 20)
         # Envoy shows a renewed certificate on its next connection, after 11 s at most, and waits
         # 15 s for its first clusters: renew as soon as it is refused. On a slow machine those 15 s
         # end first; Envoy then says so and goes on.
-        self.rig.watcher.tolerated = {"cluster_manager.cds.init_fetch_timeout",
-                                      "listener_manager.lds.init_fetch_timeout"}
+        self.rig.watcher.tolerated = {
+            "cluster_manager.cds.init_fetch_timeout",
+            "listener_manager.lds.init_fetch_timeout",
+        }
         client.start_proxy(wait=False)
-        wait_for("the client's certificate is refused", lambda: any(
-            "may only renew itself" in line and '"client/client"' in line
-            for line in self.rig.controller.text().splitlines()), 20)
+        wait_for(
+            "the client's certificate is refused",
+            lambda: any(
+                "may only renew itself" in line and '"client/client"' in line
+                for line in self.rig.controller.text().splitlines()
+            ),
+            20,
+        )
         keep_renewing(client)
         client.wait_until_live(40)
         self.wait_for_status(client, 200, HOST)

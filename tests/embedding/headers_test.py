@@ -3,6 +3,7 @@
 
 usage: headers_test.py INCLUDE_DIR
 """
+
 import pathlib
 import re
 import sys

@@ -4,6 +4,7 @@ of the library's own, and nothing of ours that changes between two meshes of one
 
 usage: symbols_test.py ARCHIVE...
 """
+
 import os
 import re
 import subprocess
@@ -11,12 +12,15 @@ import sys
 import unittest
 
 # Not to be called from any room.
-CALLS = re.compile(r"(secure_)?getenv|(set|put|unset)env|signal|sigaction|sigprocmask|pthread_sigmask|"
-                   r"fork|vfork|_?exit|quick_exit|atexit|std::(cout|cerr|clog)|v?f?printf|f?puts|putchar|perror|"
-                   r"posix_spawnp?|exec[lv]\w*|popen|system|kill|wait(pid|id|4)?|"
-                   r"pthread_create|std::thread::_M_start_thread.*")
+CALLS = re.compile(
+    r"(secure_)?getenv|(set|put|unset)env|signal|sigaction|sigprocmask|pthread_sigmask|"
+    r"fork|vfork|_?exit|quick_exit|atexit|std::(cout|cerr|clog)|v?f?printf|f?puts|putchar|perror|"
+    r"posix_spawnp?|exec[lv]\w*|popen|system|kill|wait(pid|id|4)?|"
+    r"pthread_create|std::thread::_M_start_thread.*"
+)
 # The exceptions, by room: threads that the host asks for by name (net::Threads,
-# testing::ThreadExecutor), the thread that accepts for gRPC's server, the credential plugin of a kubeconfig, and the reason OSM_CHECK aborts for.
+# testing::ThreadExecutor), the thread that accepts for gRPC's server, the credential plugin of a
+# kubeconfig, and the reason OSM_CHECK aborts for.
 # JsonLog blocks SIGPIPE on its thread for the time of a write.
 ALLOWED = {
     "osm_room_net": re.compile(r"std::thread::_M_start_thread.*|pthread_sigmask"),
@@ -28,9 +32,11 @@ ALLOWED = {
 NOTHING = re.compile(r"(?!)")
 # Data of ours that is made once and const, besides what is named kLikeThis. And the executor whose
 # task runs on this thread, in two fakes: null again when the task returns.
-CONSTANT = re.compile(r"osm::v1::testing::TaskQueue::current|"
-                      r"osm::v1::ads::ResourceSet::none\(\)::empty|.*\bk[A-Z]\w*(\[abi:\w+\])?|"
-                      r".*::\{lambda.*|(guard variable|vtable|typeinfo|VTT|DW\.ref|__odr).*")
+CONSTANT = re.compile(
+    r"osm::v1::testing::TaskQueue::current|"
+    r"osm::v1::ads::ResourceSet::none\(\)::empty|.*\bk[A-Z]\w*(\[abi:\w+\])?|"
+    r".*::\{lambda.*|(guard variable|vtable|typeinfo|VTT|DW\.ref|__odr).*"
+)
 
 
 def symbols(archive):

@@ -6,6 +6,7 @@ usage: consul_provider_test.py --bin DIR
 Consul is a stand-in that follows its HTTP API (lib/net/consul.py). With OSM_CONSUL, it is the real
 program that this variable names (lib/net/real_consul.py).
 """
+
 import datetime
 import json
 import os
@@ -35,12 +36,14 @@ class Watcher:
 
     def __init__(self, channel, version=1):
         from openservicemesh.provider.v1 import provider_pb2 as pb
+
         self.pb, self.services, self.machines = pb, {}, {}
         self.complete, self.healthy, self.messages = False, None, queue.Queue()
         method = channel.unary_stream(
             "/openservicemesh.provider.v1.EndpointsProvider/Watch",
             request_serializer=pb.WatchRequest.SerializeToString,
-            response_deserializer=pb.WatchResponse.FromString)
+            response_deserializer=pb.WatchResponse.FromString,
+        )
         self.call = method(pb.WatchRequest(version=version, heartbeat_seconds=1), timeout=60)
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -64,8 +67,8 @@ class Watcher:
                 self.machines.pop(removed.name, None)
             for service in message.services:
                 self.services[service.name] = [
-                    (e.address, e.port, e.service_port, e.service_account, e.zone, e.healthy)
-                    for e in service.endpoints]
+                    (e.address, e.port, e.service_port, e.service_account, e.zone, e.healthy) for e in service.endpoints
+                ]
             for machine in message.workloads:
                 self.machines[machine.name] = machine.address, machine.service_account
             self.complete |= message.complete
@@ -80,8 +83,11 @@ class ConsulProvider(example.ExampleCase):
         self.day = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=1)
         self.ca = certify(self.directory, "ca", ["basicConstraints = critical, CA:TRUE"], *self.day)
         server = self.issue("consul")
-        self.consul = (RealConsul(pathlib.Path(PROGRAM), self.directory, server, self.ca[0], TOKEN)
-                       if PROGRAM else Consul(server, TOKEN))
+        self.consul = (
+            RealConsul(pathlib.Path(PROGRAM), self.directory, server, self.ca[0], TOKEN)
+            if PROGRAM
+            else Consul(server, TOKEN)
+        )
         self.addCleanup(self.consul.stop)
         self.catalog = Catalog(self.consul.url, self.ca[0], self.consul.management)
         self.register_books()
@@ -91,26 +97,39 @@ class ConsulProvider(example.ExampleCase):
         sys.path.insert(0, str(example.BIN / "consul_provider"))
 
     def register_books(self, status="passing"):
-        self.catalog.register("rack1", "10.0.0.1", "books", 8080, "books", status,
-                              **{"osm-port": "http"})
+        self.catalog.register("rack1", "10.0.0.1", "books", 8080, "books", status, **{"osm-port": "http"})
 
     def issue(self, name):
-        return certify(self.directory, name, ["subjectAltName = DNS:localhost, IP:127.0.0.1"],
-                       *self.day, signer=self.ca)
+        return certify(
+            self.directory, name, ["subjectAltName = DNS:localhost, IP:127.0.0.1"], *self.day, signer=self.ca
+        )
 
     def start_provider(self, listen, *more):
         log = open(self.directory / "log", "w")
         self.program = subprocess.Popen(
-            ["/usr/bin/python3", example.BIN / "consul_provider" / "consul_provider.py",
-             "--listen", listen, "--consul", self.consul.url, "--consul-ca", self.ca[0],
-             "--token-file", self.token, "--namespace", "shop", *more], stderr=log)
+            [
+                "/usr/bin/python3",
+                example.BIN / "consul_provider" / "consul_provider.py",
+                "--listen",
+                listen,
+                "--consul",
+                self.consul.url,
+                "--consul-ca",
+                self.ca[0],
+                "--token-file",
+                self.token,
+                "--namespace",
+                "shop",
+                *more,
+            ],
+            stderr=log,
+        )
         log.close()
         self.addCleanup(self.program.wait)
         self.addCleanup(self.program.terminate)
 
     def watch(self, target, credentials=None, **more):
-        channel = (grpc.secure_channel(target, credentials) if credentials
-                   else grpc.insecure_channel(target))
+        channel = grpc.secure_channel(target, credentials) if credentials else grpc.insecure_channel(target)
         self.addCleanup(channel.close)
         grpc.channel_ready_future(channel).result(timeout=20)
         return Watcher(channel, **more)
@@ -125,13 +144,11 @@ class ConsulProvider(example.ExampleCase):
         self.wait_for(watcher.state, ({"books": [self.ONE]}, machines, True, True))
         with self.subTest("a check fails"):
             self.register_books("critical")
-            self.wait_for(watcher.state,
-                          ({"books": [self.ONE[:5] + (False,)]}, machines, True, True))
+            self.wait_for(watcher.state, ({"books": [self.ONE[:5] + (False,)]}, machines, True, True))
         with self.subTest("a token that is not accepted any more"):
             self.consul.accept(OTHER_TOKEN)
             self.register_books()
-            self.wait_for(watcher.state,
-                          ({"books": [self.ONE[:5] + (False,)]}, machines, True, False))
+            self.wait_for(watcher.state, ({"books": [self.ONE[:5] + (False,)]}, machines, True, False))
             self.token.write_text(OTHER_TOKEN)
             self.wait_for(watcher.state, ({"books": [self.ONE]}, machines, True, True))
         with self.subTest("without a token, Consul's answers are empty"):
@@ -254,15 +271,17 @@ class ConsulProvider(example.ExampleCase):
         target = f"unix:{self.directory / 'provider.sock'}"
         self.start_provider(target)
         file = self.directory / "providers.yaml"
-        file.write_text(json.dumps([{"name": "consul", "address": target,
-                                     "allow": [{"namespace": "shop"}]}]))
+        file.write_text(json.dumps([{"name": "consul", "address": target, "allow": [{"namespace": "shop"}]}]))
         controller = Controller(
-            example.BIN / "osm-controller", example.ROOT / "examples/consul_provider/mesh",
-            self.directory / "state", "--providers", file)
+            example.BIN / "osm-controller",
+            example.ROOT / "examples/consul_provider/mesh",
+            self.directory / "state",
+            "--providers",
+            file,
+        )
         self.addCleanup(controller.stop)
         controller.wait_until_ready()
-        self.wait_for(lambda: controller.metric('osm_endpoints_provider_healthy{provider="consul"}'),
-                      1)
+        self.wait_for(lambda: controller.metric('osm_endpoints_provider_healthy{provider="consul"}'), 1)
         self.wait_for(lambda: controller.metric("osm_mesh_workloads"), 1)
         self.assertEqual(controller.admin("/v1/problems")[1]["problems"], [])
         subject = controller.admin("/v1/vm/subject?name=rack1&namespace=shop")
@@ -275,8 +294,7 @@ class ConsulProvider(example.ExampleCase):
         watcher = self.watch(target)
         self.wait_for(lambda: watcher.state()[2], True)
         for _ in range(3):
-            self.assertEqual(watcher.messages.get(timeout=3).ByteSize(),
-                             watcher.messages.get(timeout=3).ByteSize())
+            self.assertEqual(watcher.messages.get(timeout=3).ByteSize(), watcher.messages.get(timeout=3).ByteSize())
 
     def test_another_version_is_refused(self):
         target = f"unix:{self.directory / 'provider.sock'}"
@@ -287,11 +305,11 @@ class ConsulProvider(example.ExampleCase):
     def test_a_port_needs_certificates_of_both_sides(self):
         certificate, key = self.issue("provider")
         target = f"127.0.0.1:{self.free_port()}"
-        self.start_provider(target, "--certificate", certificate, "--key", key, "--client-ca",
-                            self.ca[0])
+        self.start_provider(target, "--certificate", certificate, "--key", key, "--client-ca", self.ca[0])
         mine = self.issue("controller")
-        watcher = self.watch(target, grpc.ssl_channel_credentials(
-            self.ca[0].read_bytes(), mine[1].read_bytes(), mine[0].read_bytes()))
+        watcher = self.watch(
+            target, grpc.ssl_channel_credentials(self.ca[0].read_bytes(), mine[1].read_bytes(), mine[0].read_bytes())
+        )
         self.wait_for(lambda: watcher.state()[0], {"books": [self.ONE]})
         channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(self.ca[0].read_bytes()))
         self.addCleanup(channel.close)

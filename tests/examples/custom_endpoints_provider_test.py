@@ -3,10 +3,10 @@
 
 usage: custom_endpoints_provider_test.py --bin DIR
 """
+
 import http.server
 import re
 import threading
-import unittest
 
 import example
 
@@ -60,20 +60,27 @@ class CustomEndpointsProvider(example.ExampleCase):
         mesh = self.directory / "mesh"
         mesh.mkdir()
         (mesh / "mesh.yaml").write_text(MESH)
-        self.start("custom_endpoints_provider", "127.0.0.1:0", mesh, self.directory / "state",
-                   f"127.0.0.1:{self.inventory.server_address[1]}")
+        self.start(
+            "custom_endpoints_provider",
+            "127.0.0.1:0",
+            mesh,
+            self.directory / "state",
+            f"127.0.0.1:{self.inventory.server_address[1]}",
+        )
 
     def wait_for_endpoints(self, *expected):
-        self.wait_for(lambda: self.get("/?service=shop/books"),
-                      (200, "".join(line + "\n" for line in expected)))
+        self.wait_for(lambda: self.get("/?service=shop/books"), (200, "".join(line + "\n" for line in expected)))
 
     def test_the_mesh_lists_what_the_inventory_has_and_follows_it(self):
-        self.inventory.text = ("shop/books 10.0.0.2:8080 http account=books\n"
-                               "shop/books 10.0.0.1:8080 http account=archive zone=b weight=3\n")
+        self.inventory.text = (
+            "shop/books 10.0.0.2:8080 http account=books\n"
+            "shop/books 10.0.0.1:8080 http account=archive zone=b weight=3\n"
+        )
         self.wait_for_endpoints("10.0.0.1:8080 shop/archive", "10.0.0.2:8080 shop/books")
         with self.subTest("another endpoint, and one that claims to be another namespace's"):
-            self.inventory.text = ("shop/books 10.0.0.3:8080 http account=books\n"
-                                   "shop/books 10.0.0.4:8080 http account=kube-system/admin\n")
+            self.inventory.text = (
+                "shop/books 10.0.0.3:8080 http account=books\nshop/books 10.0.0.4:8080 http account=kube-system/admin\n"
+            )
             self.wait_for_endpoints("10.0.0.3:8080 shop/books")
             self.wait_for(lambda: "kube-system/admin" in self.log(), True)
         with self.subTest("an inventory that is down takes nothing with it, and is named"):
@@ -89,8 +96,7 @@ class CustomEndpointsProvider(example.ExampleCase):
         self.assertEqual(report.returncode, 0, report.stdout + report.stderr)
         self.assertIn("31 of 31 clauses hold", report.stdout)
         # The inventory runs no proxies.
-        self.assertEqual(re.findall("^not applicable (\\w+)", report.stdout, re.M),
-                         ["workloads"] * 11)
+        self.assertEqual(re.findall("^not applicable (\\w+)", report.stdout, re.M), ["workloads"] * 11)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 usage: custom_mesh_spec_test.py --bin DIR
 """
+
 import signal
 
 import example
@@ -20,8 +21,7 @@ class CustomMeshSpec(example.ExampleCase):
         self.start("custom_mesh_spec", "127.0.0.1:0", self.table, self.directory / "state")
 
     def wait_for_decision(self, source, destination, decision):
-        self.wait_for(lambda: self.get(f"/?from={source}&to={destination}"),
-                      (200, decision + "\n"))
+        self.wait_for(lambda: self.get(f"/?from={source}&to={destination}"), (200, decision + "\n"))
 
     def read_again(self, table):
         self.table.write_text(table)

@@ -1,4 +1,5 @@
 """Running the examples' programs."""
+
 import argparse
 import pathlib
 import subprocess
@@ -20,14 +21,14 @@ class ExampleCase(unittest.TestCase):
             return super().run(result)
 
     def run_program(self, program, *arguments):
-        return subprocess.run([BIN / program, *map(str, arguments)], capture_output=True, text=True,
-                              timeout=120)
+        return subprocess.run([BIN / program, *map(str, arguments)], capture_output=True, text=True, timeout=120)
 
     def start(self, program, *arguments):
         """Runs it until the test's end. It prints the address of its page when it is ready."""
         log = open(self.directory / "log", "w")
-        self.program = subprocess.Popen([BIN / program, *map(str, arguments)], stderr=log,
-                                        stdout=subprocess.PIPE, text=True)
+        self.program = subprocess.Popen(
+            [BIN / program, *map(str, arguments)], stderr=log, stdout=subprocess.PIPE, text=True
+        )
         log.close()
         self.addCleanup(self.end)
         self.page = self.program.stdout.readline().strip()

@@ -3,6 +3,7 @@
 
 usage: minimal_test.py --bin DIR
 """
+
 import pathlib
 import re
 import subprocess
@@ -67,8 +68,12 @@ class Minimal(example.ExampleCase):
         (self.mesh / "shop.yaml").write_text(MESH)
         self.ca = self.directory / "ca"
         with open(self.directory / "log", "w") as log:
-            self.program = subprocess.Popen([example.BIN / "minimal", "127.0.0.1:0", self.mesh, self.ca],
-                                            stderr=log, stdout=subprocess.PIPE, text=True)
+            self.program = subprocess.Popen(
+                [example.BIN / "minimal", "127.0.0.1:0", self.mesh, self.ca],
+                stderr=log,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         self.addCleanup(self.end)  # SIGTERM, and exit status 0
         self.address = self.program.stdout.readline().strip()
         self.assertRegex(self.address, r"^127\.0\.0\.1:\d+$", self.log())

@@ -1,4 +1,5 @@
 """The seed of one run of a test program."""
+
 import functools
 import os
 import random

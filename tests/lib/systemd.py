@@ -4,6 +4,7 @@ A unit's command runs under the unit's user, environment, limits and capabilitie
 where it can write only what the unit permits. Not enforced: SystemCallFilter and the namespaces of
 PrivateDevices and ProtectProc; `systemd-analyze verify` reads those.
 """
+
 import os
 import pathlib
 import re
@@ -63,8 +64,7 @@ class Root:
     def __init__(self, directory, programs, users):
         self.directory = pathlib.Path(directory)
         self.own, self.merged = self.directory / "own", self.directory / "root"
-        for path in ("usr/bin", "usr/lib/systemd/system", "etc/osm", "var/lib", "var/log", "run",
-                     "tmp"):
+        for path in ("usr/bin", "usr/lib/systemd/system", "etc/osm", "var/lib", "var/log", "run", "tmp"):
             (self.own / path).mkdir(parents=True)
         for path in ("usr", "etc", "var", "run", "tmp", "dev", "proc", "sys"):
             (self.merged / path).mkdir(parents=True)
@@ -109,8 +109,20 @@ class Root:
 
     def command(self, *command, writable=()):
         """The command line that runs `command` in this root."""
-        return ["unshare", "--mount", "sh", "-c", SETUP, "sh", self.merged, *self.mounts(writable),
-                "--", "chroot", self.merged, *command]
+        return [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            SETUP,
+            "sh",
+            self.merged,
+            *self.mounts(writable),
+            "--",
+            "chroot",
+            self.merged,
+            *command,
+        ]
 
     def verify(self, *units):
         """What `systemd-analyze verify` says of units."""
@@ -175,20 +187,38 @@ class Manager:
         limit = ["prlimit", f"--nofile={self.descriptors(unit)}"]
         shell = ["sh", "-c", f'umask {unit.one("UMask", "0022")}; exec "$@"', "sh"]
         values = [f"{name}={value}" for name, value in environment.items()]
-        return [*map(str, (*self.prefix, *self.root.command(
-            *limit, *setting, "env", "-i", *values, *shell, *self._words(unit.one(key), environment),
-            *more, writable=writable)))]
+        return [
+            *map(
+                str,
+                (
+                    *self.prefix,
+                    *self.root.command(
+                        *limit,
+                        *setting,
+                        "env",
+                        "-i",
+                        *values,
+                        *shell,
+                        *self._words(unit.one(key), environment),
+                        *more,
+                        writable=writable,
+                    ),
+                ),
+            )
+        ]
 
     def start(self, unit, log):
         """A unit of Type=exec. Result: it runs; see stop()."""
         with open(log, "ab") as output:
-            return subprocess.Popen(self.command(unit, "ExecStart"), stdin=subprocess.DEVNULL,
-                                    stdout=output, stderr=subprocess.STDOUT)
+            return subprocess.Popen(
+                self.command(unit, "ExecStart"), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
 
     def run(self, unit, key="ExecStart", more=()):
         """A unit of Type=oneshot. `more`: arguments behind those of the line."""
-        return subprocess.run(self.command(unit, key, more), capture_output=True, text=True,
-                              timeout=unit.seconds("TimeoutStartSec"))
+        return subprocess.run(
+            self.command(unit, key, more), capture_output=True, text=True, timeout=unit.seconds("TimeoutStartSec")
+        )
 
     @staticmethod
     def stop(unit, process):

@@ -3,6 +3,7 @@
 
 usage: fail_closed_test.py --bin DIRECTORY
 """
+
 import shutil
 
 from lib.mesh import attacked
@@ -54,9 +55,12 @@ class FailClosed(attacked.MeshTest):
 
     def test_a_broken_mesh_config_at_the_start_is_not_permissive_mode(self):
         self.assertEqual(self.controller.stop(), 0)
-        self.write_text("config.yaml", "apiVersion: config.openservicemesh.io/v1alpha2\n"
-                        "kind: MeshConfig\nmetadata: {name: osm-mesh-config, namespace: osm-system}\n"
-                        "spec: {traffic: {enablePermissiveTrafficPolicyMode: 'true'}}\n")
+        self.write_text(
+            "config.yaml",
+            "apiVersion: config.openservicemesh.io/v1alpha2\n"
+            "kind: MeshConfig\nmetadata: {name: osm-mesh-config, namespace: osm-system}\n"
+            "spec: {traffic: {enablePermissiveTrafficPolicyMode: 'true'}}\n",
+        )
         self.restart()
         self.assert_never_ready("osm-mesh-config")
 
@@ -65,9 +69,10 @@ class FailClosed(attacked.MeshTest):
         ca = self.state / "ca" / "ca.pem"
         before = ca.read_text()
         for what, content, mode, why in (
-                ("half of it", before[:200], 0o600, "no unencrypted PEM private key"),
-                ("nothing", "", 0o600, "no unencrypted PEM private key"),
-                ("readable for others", before, 0o644, "mode 0644 lets its group or others use it")):
+            ("half of it", before[:200], 0o600, "no unencrypted PEM private key"),
+            ("nothing", "", 0o600, "no unencrypted PEM private key"),
+            ("readable for others", before, 0o644, "mode 0644 lets its group or others use it"),
+        ):
             with self.subTest(what):
                 ca.write_text(content)
                 ca.chmod(mode)
@@ -89,8 +94,10 @@ class FailClosed(attacked.MeshTest):
         self.roots = self.folder / "api-1" / "cacert.pem"  # the stranger is not who gives up
         with self.assertRaises(CLOSED):
             self.status_of(self.web)
-        wait_for("the refusal", lambda: [line for line in self.controller.log("gRPC")
-                                         if "certificate verify failed" in line["detail"]])
+        wait_for(
+            "the refusal",
+            lambda: [line for line in self.controller.log("gRPC") if "certificate verify failed" in line["detail"]],
+        )
         self.assert_served(renewed)
 
 

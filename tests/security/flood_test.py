@@ -4,6 +4,7 @@ other proxies are served meanwhile (docs/security.md, threats 1 and 4).
 
 usage: flood_test.py --bin DIRECTORY
 """
+
 import contextlib
 import itertools
 import os
@@ -12,14 +13,23 @@ import ssl
 import struct
 
 from hpack.hpack import encode_integer
-from hyperframe.frame import (ContinuationFrame, DataFrame, ExtensionFrame, HeadersFrame, PingFrame,
-                              PriorityFrame, RstStreamFrame, SettingsFrame, WindowUpdateFrame)
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    ExtensionFrame,
+    HeadersFrame,
+    PingFrame,
+    PriorityFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
 
 from lib.mesh import attacked
 from lib.mesh.daemon import run
-from lib.mesh.xds_client import CLUSTERS, SECRET, STATE_OF_THE_WORLD as ADS, request
-from lib.net.http2 import (CLOSED, PREFACE, Ended, block, client_context, headers_frame, message,
-                           request_headers)
+from lib.mesh.xds_client import CLUSTERS, SECRET, request
+from lib.mesh.xds_client import STATE_OF_THE_WORLD as ADS
+from lib.net.http2 import CLOSED, PREFACE, Ended, block, client_context, headers_frame, message, request_headers
 from lib.net.processes import wait_for
 from lib.run import seeded
 
@@ -71,9 +81,11 @@ class Floods(attacked.MeshTest):
                 streams = itertools.count(1, 2)
 
                 def storm(_):
-                    return b"".join(headers_frame(stream, OPENING) +
-                                    RstStreamFrame(stream, error_code=CANCEL).serialize()
-                                    for stream in itertools.islice(streams, 100))
+                    return b"".join(
+                        headers_frame(stream, OPENING) + RstStreamFrame(stream, error_code=CANCEL).serialize()
+                        for stream in itertools.islice(streams, 100)
+                    )
+
                 self.flood(connection, storm, 100)
                 self.assert_served(self.api)
 
@@ -91,20 +103,25 @@ class Floods(attacked.MeshTest):
             self.assertLessEqual(len(self.controller.admin("/v1/proxies")[1]["proxies"]), 2)
 
     def test_a_key_without_a_workload_holds_one_waiting_stream(self):
-        lost = self.issued("lost", f"{attacked.DOMAIN}/osm/proxy/11111111-1111-4111-8111-111111111111"
-                           "/shop/web", pem=self.state / "ca" / "ca.pem")
+        lost = self.issued(
+            "lost",
+            f"{attacked.DOMAIN}/osm/proxy/11111111-1111-4111-8111-111111111111/shop/web",
+            pem=self.state / "ca" / "ca.pem",
+        )
         with self.connect(lost) as connection:
             # gRPC hands streams to several threads: which of the two is the older is its choice.
             streams = [connection.open(ADS, CLUSTERS) for _ in range(2)]
             self.assertEqual(connection.status(*streams), ABORTED)
 
     def test_control_frames_whose_answers_are_never_read(self):
-        for frame, count in ((PingFrame(0, opaque_data=b"12345678"), 1000),
-                             (SettingsFrame(0), 1000),
-                             # One setting, a hundred times in a frame.
-                             (ExtensionFrame(SETTINGS, 0, body=b"\0\3\0\0\0\1" * 100), 100),
-                             (WindowUpdateFrame(0, window_increment=1), 1000),
-                             (PriorityFrame(1, depends_on=0, stream_weight=1), 1000)):
+        for frame, count in (
+            (PingFrame(0, opaque_data=b"12345678"), 1000),
+            (SettingsFrame(0), 1000),
+            # One setting, a hundred times in a frame.
+            (ExtensionFrame(SETTINGS, 0, body=b"\0\3\0\0\0\1" * 100), 100),
+            (WindowUpdateFrame(0, window_increment=1), 1000),
+            (PriorityFrame(1, depends_on=0, stream_weight=1), 1000),
+        ):
             with self.subTest(frame), self.connect(self.web) as connection:
                 data = frame.serialize() * count
                 self.flood(connection, lambda _, d=data: d, 300)
@@ -174,7 +191,7 @@ class Floods(attacked.MeshTest):
             elif kind == 1:
                 data = bytearray(PREFACE + SettingsFrame(0).serialize() + dice.randbytes(200))
             elif kind == 2:
-                del data[dice.randrange(1, len(data)):]
+                del data[dice.randrange(1, len(data)) :]
             else:
                 for _ in range(dice.randrange(1, 20)):
                     data[dice.randrange(len(data))] = dice.randrange(256)
@@ -193,8 +210,7 @@ class Floods(attacked.MeshTest):
             self.assert_served(self.api)
             self.assert_bounded()
             # None of them may stay for longer than a handshake takes.
-            wait_for("silent connections to be closed",
-                          lambda: self.descriptors() <= self.open + 8, 40)
+            wait_for("silent connections to be closed", lambda: self.descriptors() <= self.open + 8, 40)
         finally:
             for connection in silent:
                 connection.close()

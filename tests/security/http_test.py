@@ -4,6 +4,7 @@ threats 9, 10, 22 and 23).
 
 usage: http_test.py --bin DIRECTORY
 """
+
 import contextlib
 import os
 import re
@@ -16,8 +17,13 @@ from lib.mesh.daemon import run
 from lib.net.processes import wait_for
 
 OPEN = ("/health/alive", "/health/ready", "/metrics", "/version")
-ADMIN = ("/v1/proxies", "/v1/problems", "/v1/certificates", "/v1/version",
-         "/v1/policy/check?source=shop%2Fweb&destination=shop%2Fapi")
+ADMIN = (
+    "/v1/proxies",
+    "/v1/problems",
+    "/v1/certificates",
+    "/v1/version",
+    "/v1/policy/check?source=shop%2Fweb&destination=shop%2Fapi",
+)
 
 
 class Http(attacked.MeshTest):
@@ -43,8 +49,9 @@ class Http(attacked.MeshTest):
             return answer
 
     def get(self, path, headers=b"", unix=False, method=b"GET"):
-        answer = self.raw(method + b" " + path.encode() + b" HTTP/1.1\r\nHost: x\r\n" + headers +
-                          b"Connection: close\r\n\r\n", unix)
+        answer = self.raw(
+            method + b" " + path.encode() + b" HTTP/1.1\r\nHost: x\r\n" + headers + b"Connection: close\r\n\r\n", unix
+        )
         return int(answer.split()[1]) if answer else None, answer
 
     def test_every_answer_says_what_it_is_and_is_not_to_be_guessed_at(self):
@@ -65,8 +72,9 @@ class Http(attacked.MeshTest):
                     status, answer = self.get(path, b"Origin: " + origin + b"\r\n", unix)
                     self.assertEqual(status, 403, (path, origin))
                     self.assertNotIn(b"shop", answer)
-        status, _ = self.get("/metrics", b"Origin: https://evil.example\r\n"
-                             b"Access-Control-Request-Method: POST\r\n", method=b"OPTIONS")
+        status, _ = self.get(
+            "/metrics", b"Origin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n", method=b"OPTIONS"
+        )
         self.assertEqual(status, 403)
 
     def test_silent_connections_do_not_stop_probes(self):
@@ -87,14 +95,26 @@ class Http(attacked.MeshTest):
         # Monitoring finds the port under names that only its operator knows.
         for host in (b"evil.example", b"localhost", b"[::1]", b""):
             for path in ADMIN:
-                answer = self.raw(b"GET " + path.encode() + b" HTTP/1.1\r\nHost: " + host +
-                                  b"\r\nConnection: close\r\n\r\n")
+                answer = self.raw(
+                    b"GET " + path.encode() + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+                )
                 self.assertEqual(int(answer.split()[1]), 404)
 
     def test_paths_lead_only_where_they_say(self):
-        for path in ("/../v1/proxies", "/health/../v1/proxies", "/%2e%2e/v1/proxies", "//v1/proxies",
-                     "/metrics/", "/metrics/../../etc/passwd", "/v1/proxies", "/METRICS",
-                     "/metrics%00", "/metrics;x", "/health//alive", "/.//metrics"):
+        for path in (
+            "/../v1/proxies",
+            "/health/../v1/proxies",
+            "/%2e%2e/v1/proxies",
+            "//v1/proxies",
+            "/metrics/",
+            "/metrics/../../etc/passwd",
+            "/v1/proxies",
+            "/METRICS",
+            "/metrics%00",
+            "/metrics;x",
+            "/health//alive",
+            "/.//metrics",
+        ):
             with self.subTest(path):
                 self.assertIn(self.get(path)[0], (400, 404))
         for target in (b"http://127.0.0.1/metrics", b"*", b"metrics", b"", b"/\x00", b"/\xff\xfe"):
@@ -113,20 +133,33 @@ class Http(attacked.MeshTest):
 
     def test_headers_and_bodies_are_bounded(self):
         self.assertIn(b" 431 ", self.raw(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 40_000 + b"\r\n\r\n"))
-        self.assertIn(b" 413 ", self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\n"
-                                         b"Content-Length: 99999999\r\n\r\n", unix=True))
-        chunked = (b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
-                   (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 140)  # of 8 MiB at most
+        self.assertIn(
+            b" 413 ",
+            self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", unix=True),
+        )
+        chunked = (
+            b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 140
+        )  # of 8 MiB at most
         self.assertIn(b" 413 ", self.raw(chunked, unix=True))
         deep = b"[" * 100_000
-        answer = self.raw(b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-                          b"Content-Length: %d\r\n\r\n" % len(deep) + deep, unix=True)
+        answer = self.raw(
+            b"POST /v1/vm/bootstrap HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(deep) + deep,
+            unix=True,
+        )
         self.assertIn(b" 400 ", answer)
-        for smuggled in (b"Content-Length: 5\r\nContent-Length: 6\r\n",
-                         b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-                         b"Content-Length: -1\r\n", b"Content-Length: 99999999999999999999\r\n"):
-            answer = self.raw(b"POST /metrics HTTP/1.1\r\nHost: x\r\n" + smuggled +
-                              b"\r\n0\r\n\r\nGET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+        for smuggled in (
+            b"Content-Length: 5\r\nContent-Length: 6\r\n",
+            b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            b"Content-Length: -1\r\n",
+            b"Content-Length: 99999999999999999999\r\n",
+        ):
+            answer = self.raw(
+                b"POST /metrics HTTP/1.1\r\nHost: x\r\n"
+                + smuggled
+                + b"\r\n0\r\n\r\nGET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+            )
             self.assertNotIn(b"envoy_api", answer)
 
     def test_slow_clients_do_not_keep_others_out(self):
@@ -172,13 +205,17 @@ class Http(attacked.MeshTest):
         self.write("broken.yaml", broken)
         [line] = wait_for("the problem", lambda: self.controller.log("shop/broken"))
         self.assertEqual(line["level"], "warning")  # one line, and JSON
-        for command in (("problems",), ("policy", "check", "shop/web", evil),
-                        ("proxy", "get", "config_dump", evil), ("certificate", "rotate", evil)):
+        for command in (
+            ("problems",),
+            ("policy", "check", "shop/web", evil),
+            ("proxy", "get", "config_dump", evil),
+            ("certificate", "rotate", evil),
+        ):
             _, out, err = self.osm(*command)
             self.assertIn("fake: line", out + err, command)  # it was quoted
             for text in (out, err):
                 self.assertFalse(re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), (command, text))
-        self.assertFalse([l for l in self.controller.lines if l["level"] == "not JSON"])
+        self.assertFalse([line for line in self.controller.lines if line["level"] == "not JSON"])
         self.assertNotIn("\x1b", self.controller.http("/metrics")[1])
 
     def test_no_key_is_in_any_log_line_answer_or_metric(self):
@@ -187,8 +224,8 @@ class Http(attacked.MeshTest):
         wait_for("the rotation", lambda: self.controller.metric("osm_cert_rotated_count") == 1)
         self.assertTrue([line for line in self.controller.lines if line["level"] == "debug"])
         keys = [self.web[1].read_text(), (self.state / "ca" / "ca.pem").read_text()]
-        secrets = [l for key in keys for l in key.split("-----END PRIVATE KEY")[0].splitlines()
-                   if len(l) == 64]
+        blocks = [key.split("-----END PRIVATE KEY")[0] for key in keys]
+        secrets = [line for block in blocks for line in block.splitlines() if len(line) == 64]
         self.assertTrue(secrets)
         seen = [str(self.controller.lines), self.controller.http("/metrics")[1]]
         seen += [str(self.controller.admin(path)) for path in ADMIN]

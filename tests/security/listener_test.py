@@ -5,6 +5,7 @@ other addresses and the health port alone, and readiness says when it cannot acc
 
 usage: listener_test.py --bin DIRECTORY [CLASS...]
 """
+
 import contextlib
 import http.client
 import json
@@ -13,9 +14,9 @@ import socket
 
 from lib.mesh import attacked, objects
 from lib.mesh.daemon import run
+from lib.mesh.xds_client import CLUSTERS, STATE_OF_THE_WORLD
 from lib.net import http2
 from lib.net.processes import wait_for
-from lib.mesh.xds_client import CLUSTERS, STATE_OF_THE_WORLD
 
 
 class ListenerTest(attacked.MeshTest):
@@ -87,8 +88,9 @@ class Reserve(ListenerTest):
         self.limit_descriptors(600)
         with contextlib.ExitStack() as stack:
             self.connect_silently(stack, 800)
-            wait_for("the bound", lambda: self.controller.metric(
-                'osm_ads_connection_bounds_met_total{bound="connections"}'))
+            wait_for(
+                "the bound", lambda: self.controller.metric('osm_ads_connection_bounds_met_total{bound="connections"}')
+            )
             self.assertEqual(self.controller.http("/health/ready")[0], 200)
             self.assertLess(self.descriptors(), 600 - 60)
         wait_for("a proxy to be configured", self.is_served, 5)

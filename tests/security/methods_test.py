@@ -3,6 +3,7 @@
 
 usage: methods_test.py --bin DIRECTORY
 """
+
 import json
 import re
 
@@ -20,14 +21,29 @@ RENEW = CERTIFICATES + "RenewCertificate"
 DRAIN = CERTIFICATES + "DrainMachine"
 SERVED = STREAMS | {RENEW, DRAIN}
 # Services that servers offer by habit.
-HABITS = {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-          "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-          "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
-          "/grpc.channelz.v1.Channelz/GetTopChannels", "/grpc.channelz.v1.Channelz/GetServers"}
-ODDITIES = {"/", "//", "/a", "/a/b/c", AGGREGATED, AGGREGATED + "StreamAggregatedResources/",
-            AGGREGATED.lower() + "StreamAggregatedResources", "/../" + AGGREGATED[1:] + "x",
-            CERTIFICATES, RENEW + "/", RENEW.lower(), CERTIFICATES + "StreamAggregatedResources",
-            AGGREGATED + "RenewCertificate"}
+HABITS = {
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.channelz.v1.Channelz/GetTopChannels",
+    "/grpc.channelz.v1.Channelz/GetServers",
+}
+ODDITIES = {
+    "/",
+    "//",
+    "/a",
+    "/a/b/c",
+    AGGREGATED,
+    AGGREGATED + "StreamAggregatedResources/",
+    AGGREGATED.lower() + "StreamAggregatedResources",
+    "/../" + AGGREGATED[1:] + "x",
+    CERTIFICATES,
+    RENEW + "/",
+    RENEW.lower(),
+    CERTIFICATES + "StreamAggregatedResources",
+    AGGREGATED + "RenewCertificate",
+}
 INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED = 3, 7, 12  # of gRPC; None: a reset stream
 
 
@@ -59,9 +75,12 @@ class Methods(attacked.MeshTest):
 
     def test_without_a_certificate_of_the_meshs_ca_no_method_is_reached(self):
         uri = f"{attacked.DOMAIN}/osm/proxy/{self.uuid('web-1')}/shop/web"
-        strangers = {"none": None, "foreign": self.issued("foreign", uri),
-                     "expired": self.issued("expired", uri, 3, -1, self.state / "ca" / "ca.pem"),
-                     "not yet": self.issued("future", uri, -1, 2, self.state / "ca" / "ca.pem")}
+        strangers = {
+            "none": None,
+            "foreign": self.issued("foreign", uri),
+            "expired": self.issued("expired", uri, 3, -1, self.state / "ca" / "ca.pem"),
+            "not yet": self.issued("future", uri, -1, 2, self.state / "ca" / "ca.pem"),
+        }
         for kind, identity in strangers.items():
             with self.subTest(kind):
                 self.assertEqual(set(self.statuses(identity).values()), {"no connection"})
@@ -74,8 +93,7 @@ class Methods(attacked.MeshTest):
             with self.subTest(method):
                 if method not in SERVED:
                     # A path that is no method's may cost the stream instead.
-                    self.assertIn(status, (UNIMPLEMENTED, None) if method in ODDITIES else
-                                  (UNIMPLEMENTED,))
+                    self.assertIn(status, (UNIMPLEMENTED, None) if method in ODDITIES else (UNIMPLEMENTED,))
         for method, request in ((STATE_OF_THE_WORLD, CLUSTERS), (DELTA, DELTA_CLUSTERS)):
             with self.connect(self.web) as connection:
                 self.assertTrue(connection.message(connection.open(method, request)), method)
@@ -89,32 +107,35 @@ class Methods(attacked.MeshTest):
             self.assertNotIn(other.encode(), body)
         for nonsense in (b"\xff\xff\xff", b"\x12\x03abc", b"\x12\xff\xff\x7f"):
             with self.connect(self.web) as connection:
-                self.assertEqual(connection.status(connection.open(RENEW, nonsense, end=True)),
-                                 INVALID_ARGUMENT)
+                self.assertEqual(connection.status(connection.open(RENEW, nonsense, end=True)), INVALID_ARGUMENT)
         self.assertFalse(self.controller.log("proxy certificate renewed"))
 
     def test_a_proxy_drains_its_own_machine_whatever_it_asks(self):
         self.proxy("api-1")
         for nonsense in (b"\xff\xff\xff", b"\x12\xff\xff\x7f"):
             with self.connect(self.web) as connection:
-                self.assertEqual(connection.status(connection.open(DRAIN, nonsense, end=True)),
-                                 INVALID_ARGUMENT)
+                self.assertEqual(connection.status(connection.open(DRAIN, nonsense, end=True)), INVALID_ARGUMENT)
         # Fields that no such message has, with another machine's name, are no request about it.
-        named = b"".join(bytes([10 + 8 * n, len(value)]) + value for n, value in
-                         enumerate((b"shop", b"api-1", self.uuid("api-1").encode())))
+        named = b"".join(
+            bytes([10 + 8 * n, len(value)]) + value
+            for n, value in enumerate((b"shop", b"api-1", self.uuid("api-1").encode()))
+        )
         with self.connect(self.web) as connection:
             body = connection.message(connection.open(DRAIN, named, end=True))
         self.assertNotIn(b"api-1", body)
         drained = json.loads((self.state / "drained-machines.json").read_text())["machines"]
-        self.assertEqual([("shop", "web-1", self.uuid("web-1"))],
-                         [(m["namespace"], m["name"], m["uuid"]) for m in drained])
+        self.assertEqual(
+            [("shop", "web-1", self.uuid("web-1"))], [(m["namespace"], m["name"], m["uuid"]) for m in drained]
+        )
 
     def test_a_certificate_of_the_mesh_that_is_no_proxys_is_refused(self):
         ca = self.state / "ca" / "ca.pem"
-        others = {"workload": f"{attacked.DOMAIN}/ns/shop/sa/web",
-                  "controller": f"{attacked.DOMAIN}/osm/controller",
-                  "foreign domain": f"spiffe://evil.local/osm/proxy/{self.uuid('web-1')}/shop/web",
-                  "suffix": f"{attacked.DOMAIN}/osm/proxy/{self.uuid('web-1')}/shop/web/x"}
+        others = {
+            "workload": f"{attacked.DOMAIN}/ns/shop/sa/web",
+            "controller": f"{attacked.DOMAIN}/osm/controller",
+            "foreign domain": f"spiffe://evil.local/osm/proxy/{self.uuid('web-1')}/shop/web",
+            "suffix": f"{attacked.DOMAIN}/osm/proxy/{self.uuid('web-1')}/shop/web/x",
+        }
         for kind, uri in others.items():
             with self.subTest(kind):
                 found = self.statuses(self.issued(kind.replace(" ", "-"), uri, pem=ca))

@@ -7,6 +7,7 @@ about each call, and must say what the Envoys did.
 
 usage: oracle_test.py --bin DIRECTORY --envoy FILE
 """
+
 import collections
 import json
 import os
@@ -46,8 +47,11 @@ class Oracle(meshcase.MeshCase):
         self.rig.drain_seconds = 0
         self.number, self.asked_again = 0, 0
         self.explainer = Explainer(
-            self.ask, (self.rig.programs.osm, "policy", "explain", "--state-dir", self.rig.state),
-            policy_sets.CLIENTS, policy_sets.SERVERS)
+            self.ask,
+            (self.rig.programs.osm, "policy", "explain", "--state-dir", self.rig.state),
+            policy_sets.CLIENTS,
+            policy_sets.SERVERS,
+        )
         self.seen, self.keys, self.absent = collections.Counter(), set(), set()
         self.fixed = policy_sets.fixed()
         self.rig.mesh.write("fixed.yaml", *self.fixed)
@@ -60,15 +64,15 @@ class Oracle(meshcase.MeshCase):
         self.start_mesh()
         outer = self.rig.switch.namespace
         ip("-n", outer.name, "address", "add", policy_sets.OUTSIDE_ADDRESSES[1] + "/32", "dev", "lo")
-        self.apps = [App(outer, outside(address), address, port, kind)
-                     for address in policy_sets.OUTSIDE_ADDRESSES
-                     for port, kind in policy_sets.OUTSIDE_PORTS.items()]
+        self.apps = [
+            App(outer, outside(address), address, port, kind)
+            for address in policy_sets.OUTSIDE_ADDRESSES
+            for port, kind in policy_sets.OUTSIDE_PORTS.items()
+        ]
         for name in policy_sets.SERVERS:
             for kind, ports in (("http", policy_sets.HTTP_PORTS), ("tcp", policy_sets.TCP_PORTS)):
-                self.apps += [App(self.rig.machines[name].namespace, name, "127.0.0.1", port, kind)
-                              for port in ports]
-        hosts = {row[0]: f"{name}.{ns}" for (ns, name), row in policy_sets.SERVICES.items()
-                 if row[0] is not None}
+                self.apps += [App(self.rig.machines[name].namespace, name, "127.0.0.1", port, kind) for port in ports]
+        hosts = {row[0]: f"{name}.{ns}" for (ns, name), row in policy_sets.SERVICES.items() if row[0] is not None}
         self.callers = {}
         for name in policy_sets.CLIENTS:
             machine = self.rig.machines[name]
@@ -93,15 +97,13 @@ class Oracle(meshcase.MeshCase):
             self.rig.watcher.watch(machine, machine.proxy.running)
         self.keys, self.absent = now, absent
         for machine in self.machines_named(self.all_machines() - absent):
-            wait_for(f"Envoy of {machine.name} has settled",
-                     lambda: not any(machine.stats(SETTLING).values()), 20)
+            wait_for(f"Envoy of {machine.name} has settled", lambda: not any(machine.stats(SETTLING).values()), 20)
 
     def all_machines(self):
         return {f"{machine.ns}/{machine.name}" for machine in self.rig.machines.values()}
 
     def machines_named(self, names):
-        return [machine for machine in self.rig.machines.values()
-                if f"{machine.ns}/{machine.name}" in names]
+        return [machine for machine in self.rig.machines.values() if f"{machine.ns}/{machine.name}" in names]
 
     def ask(self, path):
         connection = UnixConnection(self.rig.state / "admin.sock")
@@ -116,10 +118,15 @@ class Oracle(meshcase.MeshCase):
     @staticmethod
     def denied_machines(made):
         """Names of the machines whose proxies the controller refuses."""
-        denied = {(account["namespace"], account["name"]) for thing in made
-                  if thing["kind"] == "Denylist" for account in thing["spec"]["serviceAccounts"]}
-        return {f"{row[0]}/{name}" for name, row in (policy_sets.CLIENTS | policy_sets.SERVERS).items()
-                if row[:2] in denied}
+        denied = {
+            (account["namespace"], account["name"])
+            for thing in made
+            if thing["kind"] == "Denylist"
+            for account in thing["spec"]["serviceAccounts"]
+        }
+        return {
+            f"{row[0]}/{name}" for name, row in (policy_sets.CLIENTS | policy_sets.SERVERS).items() if row[:2] in denied
+        }
 
     def applied(self, key, absent):
         group, kind, ns, name = key
@@ -144,9 +151,15 @@ class Oracle(meshcase.MeshCase):
             if got == DENIED and got not in right:
                 self.asked_again += 1
                 got, how = caller.answer(call, self.number)
-            way = ("from a gateway" if gateway_address(call.client) else "past the proxy" if call.machine
-                   else "past the mesh" if call.address in policy_sets.OUTSIDE_ADDRESSES
-                   else "through the proxy")
+            way = (
+                "from a gateway"
+                if gateway_address(call.client)
+                else "past the proxy"
+                if call.machine
+                else "past the mesh"
+                if call.address in policy_sets.OUTSIDE_ADDRESSES
+                else "through the proxy"
+            )
             self.seen[call.kind, way, "denied" if got == DENIED else "allowed"] += 1
             if got != DENIED:
                 allowed.add(self.number)
@@ -176,8 +189,10 @@ class Oracle(meshcase.MeshCase):
             self.assertEqual(code, 0 if told["verdict"] == "allowed" else DENIED_EXIT, told)
         outcomes = self.explainer.outcomes(call, told)
         if got not in outcomes or not outcomes <= right:
-            return (f"Envoys did {got} ({how}), the reference says {sorted(right, key=str)}, and the "
-                    f"explanation {sorted(outcomes, key=str)}: {told}")
+            return (
+                f"Envoys did {got} ({how}), the reference says {sorted(right, key=str)}, and the "
+                f"explanation {sorted(outcomes, key=str)}: {told}"
+            )
         # A denied client's proxy keeps an older configuration, which chooses the status.
         if got == DENIED and call.kind == "http" and not reference.is_denied(call.client):
             possible = self.explainer.statuses(told)
@@ -208,13 +223,16 @@ class Oracle(meshcase.MeshCase):
             drawn = policy_sets.draw(rng, CALLS)
             self.apply(drawn.objects)
             if found := self.disagreements(drawn):
-                reports.append("\n".join((f"OSM_TEST_SEED={run.seed()}, set {number}:", *found,
-                                          yaml.safe_dump_all(drawn.objects))))
+                reports.append(
+                    "\n".join((f"OSM_TEST_SEED={run.seed()}, set {number}:", *found, yaml.safe_dump_all(drawn.objects)))
+                )
                 if len(reports) == MOST_REPORTED:
                     break
-        print(f"{number + 1} sets, {self.number} calls in {time.monotonic() - began:.0f} s, "
-              f"{self.asked_again} asked again: "
-              + ", ".join(f"{' '.join(key)} {count}" for key, count in sorted(self.seen.items())))
+        print(
+            f"{number + 1} sets, {self.number} calls in {time.monotonic() - began:.0f} s, "
+            f"{self.asked_again} asked again: "
+            + ", ".join(f"{' '.join(key)} {count}" for key, count in sorted(self.seen.items()))
+        )
         self.assertEqual(reports, [], "\n".join(reports))
         self.assertLessEqual(self.asked_again, MOST_ASKED_AGAIN * self.number)
         for kind in ("http", "tcp"):

@@ -5,6 +5,7 @@ another identity; and, in the controller's place, any other genuine certificate 
 
 usage: peers_test.py --bin DIRECTORY --envoy FILE
 """
+
 import http.client
 
 from lib.mesh import meshcase
@@ -37,8 +38,7 @@ class Peers(meshcase.MeshCase):
     def issue(self, label, uri, uses=BOTH, days_ago=1, days_left=1, ca=None):
         """(chain, key) files of what the mesh would not issue; of another CA with ca=False."""
         label = label.replace(" ", "-").replace("'", "")
-        authority = Authority(self.rig.directory / f"authority-{label}",
-                              self.mesh if ca is None else None)
+        authority = Authority(self.rig.directory / f"authority-{label}", self.mesh if ca is None else None)
         return authority.for_days(label, uri, days_ago, days_left, uses)
 
     def wrong(self, uri, other, uses=BOTH):
@@ -46,22 +46,23 @@ class Peers(meshcase.MeshCase):
         return {
             "expired": (self.issue("expired", uri, uses, 3, -1), "fail_verify_error"),
             "not valid yet": (self.issue("not yet", uri, uses, -1, 3), "fail_verify_error"),
-            "another CA, the same names": (self.issue("other ca", uri, uses, ca=False),
-                                           "fail_verify_error"),
-            "the mesh's CA, another identity": (self.issue("other identity", other, uses),
-                                                "fail_verify_san")}
+            "another CA, the same names": (self.issue("other ca", uri, uses, ca=False), "fail_verify_error"),
+            "the mesh's CA, another identity": (self.issue("other identity", other, uses), "fail_verify_san"),
+        }
 
     def counters(self, machine, scope):
         """{counter: sum} of failed verifications where the names begin with `scope`."""
         stats = machine.stats(r"ssl\.fail_verify")
-        return {kind: sum(value for name, value in stats.items()
-                          if name.startswith(scope) and name.endswith(f".ssl.{kind}"))
-                for kind in FAILURES}
+        return {
+            kind: sum(
+                value for name, value in stats.items() if name.startswith(scope) and name.endswith(f".ssl.{kind}")
+            )
+            for kind in FAILURES
+        }
 
     def assert_counted(self, machine, scope, before, counter):
         """Only `counter` of all failure counters rose."""
-        wait_for(f"{machine.name} counts {counter}",
-                 lambda: self.counters(machine, scope)[counter] > before[counter])
+        wait_for(f"{machine.name} counts {counter}", lambda: self.counters(machine, scope)[counter] > before[counter])
         after = self.counters(machine, scope)
         for other in set(FAILURES) - {counter}:
             self.assertEqual(after[other], before[other], other)
@@ -103,11 +104,12 @@ class Peers(meshcase.MeshCase):
             connection.close()
 
     def test_a_client_with_another_identity_is_told_nothing(self):
-        cases = self.wrong(CLIENT, f"{DOMAIN}/osm/proxy/11111111-2222-4333-8444-555555555555/"
-                                   "client/client")
+        cases = self.wrong(CLIENT, f"{DOMAIN}/osm/proxy/11111111-2222-4333-8444-555555555555/client/client")
         cases["none"] = (None, "fail_verify_no_cert")
         cases["another trust domain"] = (
-            self.issue("foreign", "spiffe://evil.local/ns/client/sa/client"), "fail_verify_san")
+            self.issue("foreign", "spiffe://evil.local/ns/client/sa/client"),
+            "fail_verify_san",
+        )
         for kind, (identity, counter) in cases.items():
             with self.subTest(kind):
                 before = self.counters(self.server, "listener.")
@@ -118,8 +120,15 @@ class Peers(meshcase.MeshCase):
         with self.subTest("another workload is known, and not allowed"):
             self.assertEqual(self.dial(self.issue("other", f"{DOMAIN}/ns/other/sa/other")), 403)
         with self.subTest("a name that only resembles the client's is not allowed"):
-            for i, uri in enumerate((CLIENT + "x", CLIENT + "/", f"{DOMAIN}/ns/Client/sa/client",
-                                     f"{DOMAIN}/ns/*/sa/*", f"{DOMAIN}/ns/client/sa/../sa/client")):
+            for i, uri in enumerate(
+                (
+                    CLIENT + "x",
+                    CLIENT + "/",
+                    f"{DOMAIN}/ns/Client/sa/client",
+                    f"{DOMAIN}/ns/*/sa/*",
+                    f"{DOMAIN}/ns/client/sa/../sa/client",
+                )
+            ):
                 self.assertEqual(self.dial(self.issue(f"alike {i}", uri)), 403, uri)
         with self.subTest("the right one, made in the same way, is answered"):
             self.assertEqual(self.dial(self.issue("right", CLIENT)), 200)
@@ -131,17 +140,15 @@ class Peers(meshcase.MeshCase):
         cases = {
             "a workload's own": ((genuine.chain, genuine.key), "fail_verify_san"),
             "a webhook's": (self.issue("hook", hook, "serverAuth"), "fail_verify_san"),
-            "an administrator's": (self.issue("admin", f"{DOMAIN}/osm/admin", "serverAuth"),
-                                   "fail_verify_san"),
-            "longer than the controller's": (self.issue("longer", CONTROLLER + "/x", "serverAuth"),
-                                             "fail_verify_san"),
+            "an administrator's": (self.issue("admin", f"{DOMAIN}/osm/admin", "serverAuth"), "fail_verify_san"),
+            "longer than the controller's": (self.issue("longer", CONTROLLER + "/x", "serverAuth"), "fail_verify_san"),
             "another trust domain's controller's": (
                 self.issue("foreign", "spiffe://evil.local/osm/controller", "serverAuth"),
-                "fail_verify_san"),
-            "the controller's, expired": (self.issue("old", CONTROLLER, "serverAuth", 3, -1),
-                                          "fail_verify_error"),
-            "another CA's controller's": (self.issue("ca", CONTROLLER, "serverAuth", ca=False),
-                                          "fail_verify_error")}
+                "fail_verify_san",
+            ),
+            "the controller's, expired": (self.issue("old", CONTROLLER, "serverAuth", 3, -1), "fail_verify_error"),
+            "another CA's controller's": (self.issue("ca", CONTROLLER, "serverAuth", ca=False), "fail_verify_error"),
+        }
         right = self.issue("right", CONTROLLER, "serverAuth")
         scope = "cluster.osm-controller."
         self.rig.stop_controller()

@@ -7,6 +7,7 @@ the client's Envoy, and straight to the server's Envoy with the client's workloa
 
 usage: requests_test.py --bin DIRECTORY --envoy FILE
 """
+
 import http.client
 import socket
 import threading
@@ -171,23 +172,35 @@ class Requests(meshcase.MeshCase):
         only = {"methods": ["GET"]}
         self.write_service("strict")
         self.rig.mesh.write(
-            "access.yaml", objects.routes("server", "routes", books={"pathRegex": "/books-bought", **only},
-                           open={"pathRegex": "/open/.*", **only},
-                           buy={"pathRegex": "/buy", "methods": ["POST"]},
-                           vip={"pathRegex": "/vip", "headers": [{"x-level": "gold"}], **only},
-                           put={"methods": ["PUT"]}),
-            objects.target("server", "access", "server", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books", "open", "buy", "vip", "put"])))
+            "access.yaml",
+            objects.routes(
+                "server",
+                "routes",
+                books={"pathRegex": "/books-bought", **only},
+                open={"pathRegex": "/open/.*", **only},
+                buy={"pathRegex": "/buy", "methods": ["POST"]},
+                vip={"pathRegex": "/vip", "headers": [{"x-level": "gold"}], **only},
+                put={"methods": ["PUT"]},
+            ),
+            objects.target(
+                "server",
+                "access",
+                "server",
+                [("client", "client")],
+                ("HTTPRouteGroup", "routes", ["books", "open", "buy", "vip", "put"]),
+            ),
+        )
         self.start_mesh()
         self.app = Recorder(self.server.namespace.listen("127.0.0.1", PORT))
         self.addCleanup(self.app.close)
         self.wait_for_status(self.client, 200, HOST.decode())
         identity = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
         self.ways = {
-            "through the client's Envoy": lambda: self.client.namespace.connect(
-                SERVICE, PORT, timeout=5),
+            "through the client's Envoy": lambda: self.client.namespace.connect(SERVICE, PORT, timeout=5),
             "straight to the server's": lambda: identity.dial(
-                self.client, self.server.address, PORT, "server.server.svc.cluster.local")}
+                self.client, self.server.address, PORT, "server.server.svc.cluster.local"
+            ),
+        }
 
     def write_service(self, http_paths):
         service = objects.service("server", "server", SERVICE, PORT)
@@ -228,22 +241,29 @@ class Requests(meshcase.MeshCase):
             self.check(PATHS)
         with self.subTest("headers that occur twice"):
             self.check(HEADERS)
-        for http_paths, other, kinds in (("normalize", b"/x", NORMALIZED),
-                                         ("unchecked", b"a%2Fb", UNCHECKED)):
+        for http_paths, other, kinds in (("normalize", b"/x", NORMALIZED), ("unchecked", b"a%2Fb", UNCHECKED)):
             with self.subTest("with an annotation", http_paths=http_paths):
                 self.write_service(http_paths)
                 self.wait_for_status(self.client, 200, HOST.decode(), (OPEN + other).decode())
-                wait_for("the chain before is drained", lambda: sum(self.server.stats(
-                    r"total_filter_chains_draining$").values()) == 0)
+                wait_for(
+                    "the chain before is drained",
+                    lambda: sum(self.server.stats(r"total_filter_chains_draining$").values()) == 0,
+                )
                 self.check(kinds)
 
     def test_in_permissive_mode_paths_pass_as_they_are(self):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))
         self.wait_for_status(self.client, 200, HOST.decode(), "/admin")
-        wait_for("the chain before is drained", lambda: sum(self.server.stats(
-            r"total_filter_chains_draining$").values()) == 0)
-        self.check({path: (get(path), path) for path in (
-            b"/api/exchanges/%2F/amq.default", b"/@scope%2fname", b"//a/./b/../c", b"/a%2Fb//c/../%61")})
+        wait_for(
+            "the chain before is drained",
+            lambda: sum(self.server.stats(r"total_filter_chains_draining$").values()) == 0,
+        )
+        self.check(
+            {
+                path: (get(path), path)
+                for path in (b"/api/exchanges/%2F/amq.default", b"/@scope%2fname", b"//a/./b/../c", b"/a%2Fb//c/../%61")
+            }
+        )
 
 
 if __name__ == "__main__":

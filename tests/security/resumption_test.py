@@ -4,6 +4,7 @@ server's Envoy and at the controller's ADS port (docs/security.md, threat 33).
 
 usage: resumption_test.py --bin DIRECTORY --envoy FILE
 """
+
 import http.client
 import ssl
 
@@ -24,11 +25,16 @@ OTHER_UUID = "11111111-2222-4333-8444-555555555555"
 
 def passive(name):
     """A root that is trusted and never signs."""
-    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
-            "metadata": {"name": name, "namespace": "osm-system"},
-            "spec": {"role": "passive", "trustDomain": "cluster.local",
-                     "provider": {"tresor": {"ca": {"secretRef": {
-                         "name": f"{name}-ca", "namespace": "osm-system"}}}}}}
+    return {
+        "apiVersion": "config.openservicemesh.io/v1alpha2",
+        "kind": "MeshRootCertificate",
+        "metadata": {"name": name, "namespace": "osm-system"},
+        "spec": {
+            "role": "passive",
+            "trustDomain": "cluster.local",
+            "provider": {"tresor": {"ca": {"secretRef": {"name": f"{name}-ca", "namespace": "osm-system"}}}},
+        },
+    }
 
 
 class Caller:
@@ -57,8 +63,7 @@ class EnvoyCaller(Caller):
     def call(self):
         """The status of a request. Failure: OSError."""
         connection = http.client.HTTPConnection("server.server")
-        connection.sock = self.connect(self.case.server.address, PORT,
-                                       "server.server.svc.cluster.local")
+        connection.sock = self.connect(self.case.server.address, PORT, "server.server.svc.cluster.local")
         try:
             connection.request("GET", "/books-bought")
             status = connection.getresponse().status
@@ -72,8 +77,7 @@ class ControllerCaller(Caller):
     """A proxy that asks the controller for its clusters."""
 
     def __init__(self, case, authority, label, version):
-        names = openssl("x509", "-in", case.client.directory / "sds_cert.pem", "-noout", "-ext",
-                        "subjectAltName")
+        names = openssl("x509", "-in", case.client.directory / "sds_cert.pem", "-noout", "-ext", "subjectAltName")
         uri = names.split("URI:")[1].split()[0].strip(",")
         super().__init__(case, authority.for_days(f"proxy-{label}", uri), version, "h2")
 
@@ -102,18 +106,21 @@ class Resumption(RootCase):
         self.serve(self.server)
         self.wait_for_states(other="trusted", own="signing")
         self.own = Authority(self.rig.directory / "own", self.rig.state / "ca" / "ca.pem")
-        self.other = Authority(self.rig.directory / "other",
-                               self.rig.state / "roots" / "other" / "ca.pem")
+        self.other = Authority(self.rig.directory / "other", self.rig.state / "roots" / "other" / "ca.pem")
 
     def callers(self, authority, name):
         """Callers at both places with a session, which resumed it once."""
-        made = [kind(self, authority, f"{name}-{version.name}", version)
-                for kind in (EnvoyCaller, ControllerCaller) for version in VERSIONS]
+        made = [
+            kind(self, authority, f"{name}-{version.name}", version)
+            for kind in (EnvoyCaller, ControllerCaller)
+            for version in VERSIONS
+        ]
         for caller in made:
             wait_for("a call succeeds", lambda: self.status(caller) == 200)
             self.assertEqual(caller.call(), 200)
-            with self.subTest("only the controller, which compares the end of the certificate, resumes",
-                              caller=type(caller).__name__):
+            with self.subTest(
+                "only the controller, which compares the end of the certificate, resumes", caller=type(caller).__name__
+            ):
                 self.assertEqual(caller.resumed, isinstance(caller, ControllerCaller))
         return made
 
@@ -134,6 +141,7 @@ class Resumption(RootCase):
             def refused():
                 fresh.session = None
                 return self.status(fresh) is None
+
             wait_for(f"{kind.__name__} is refused", refused)
 
     def test_a_session_does_not_outlive_trust_or_permission(self):
@@ -153,10 +161,12 @@ class Resumption(RootCase):
         for caller in own:  # permissions end, certificates stay valid
             caller.call()
         # The machine first: the Envoy obeys the policy only after the controller has read both.
-        self.rig.mesh.write("machine-client.yaml", objects.namespace("client"),
-                            objects.account("client", "client"),
-                            objects.machine("client", "client", self.client.address, "client",
-                                            uuid=OTHER_UUID))
+        self.rig.mesh.write(
+            "machine-client.yaml",
+            objects.namespace("client"),
+            objects.account("client", "client"),
+            objects.machine("client", "client", self.client.address, "client", uuid=OTHER_UUID),
+        )
         self.rig.mesh.write("server.yaml", objects.service("server", "server", "10.96.0.12", PORT))
         fresh = EnvoyCaller(self, self.own, "after", VERSIONS[1])
         wait_for("the permission is gone", lambda: fresh.call() in (403, 404))

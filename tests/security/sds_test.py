@@ -4,6 +4,7 @@ variants of a real stream: nothing (docs/security.md, threat 5).
 
 usage: sds_test.py --bin DIRECTORY
 """
+
 import re
 
 from lib.mesh import attacked
@@ -14,14 +15,32 @@ from lib.mesh.xds_client import SECRET, AdsStream, inline
 OWN = ["root-cert", "service-cert"]
 API = f"{attacked.DOMAIN}/ns/shop/sa/api"
 # Names of secrets in Envoy and in the original, and guesses of an attacker.
-GUESSES = ["*", "tls_sds", "validation_context_sds", "ca", "ca.pem", "osm-ca-bundle",
-           "proxy-cert", "controller", "osm-controller", "osm-controller.osm-system",
-           "service-cert ", "SERVICE-CERT", "service-cert/", "service-cert/../service-cert",
-           "service-cert\0shop/api", "root-cert:shop/api", "root-cert-for-mtls-inbound:shop/api",
-           "root-cert-for-mtls-outbound:shop/api", "root-cert-https:shop/api"]
-GUESSES += [prefix + name for prefix in ("", "service-cert:", "service-cert/", "service-cert|")
-            for name in ("api", "shop/api", "api.shop", "api.shop.cluster.local", "shop/api|8080",
-                         API)]
+GUESSES = [
+    "*",
+    "tls_sds",
+    "validation_context_sds",
+    "ca",
+    "ca.pem",
+    "osm-ca-bundle",
+    "proxy-cert",
+    "controller",
+    "osm-controller",
+    "osm-controller.osm-system",
+    "service-cert ",
+    "SERVICE-CERT",
+    "service-cert/",
+    "service-cert/../service-cert",
+    "service-cert\0shop/api",
+    "root-cert:shop/api",
+    "root-cert-for-mtls-inbound:shop/api",
+    "root-cert-for-mtls-outbound:shop/api",
+    "root-cert-https:shop/api",
+]
+GUESSES += [
+    prefix + name
+    for prefix in ("", "service-cert:", "service-cert/", "service-cert|")
+    for name in ("api", "shop/api", "api.shop", "api.shop.cluster.local", "shop/api|8080", API)
+]
 PRIVATE = re.compile(rb"-----BEGIN PRIVATE KEY-----.*?-----END PRIVATE KEY-----", re.S)
 
 
@@ -67,13 +86,12 @@ class Sds(attacked.MeshTest):
         self.rotate(name["web"])
         secrets, _ = thief.secrets()
         self.assertEqual(set(secrets), {"service-cert"})
-        self.assertNotEqual(PRIVATE.findall(thief.seen[len(before):]), [])
+        self.assertNotEqual(PRIVATE.findall(thief.seen[len(before) :]), [])
 
         keys = set(PRIVATE.findall(thief.seen))
         self.assertEqual(len(keys), 2)  # ours, before and after
         self.assertNotIn(stolen, keys)
-        chains = re.findall(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----",
-                            thief.seen, re.S)
+        chains = re.findall(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", thief.seen, re.S)
         self.assertGreaterEqual(len(chains), 3)  # the root's, and ours before and after
         for chain in chains:
             self.assertNotIn(API, names_of(chain))

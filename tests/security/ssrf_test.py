@@ -4,6 +4,7 @@
 
 usage: ssrf_test.py --bin DIRECTORY
 """
+
 import http.server
 import threading
 
@@ -26,6 +27,7 @@ class Vault(http.server.ThreadingHTTPServer):
 
             def log_message(self, *_):
                 pass
+
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -46,19 +48,34 @@ class Case(ShopTest):
         (self.tokens / "vault").write_text("s.allowed")
 
     def declare(self, token_file):
-        self.write("root.yaml", {
-            "apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
-            "metadata": {"name": "evil", "namespace": "osm-system"},
-            "spec": {"provider": {"vault": {
-                "host": "127.0.0.1", "port": self.vault.server_address[1], "protocol": "http",
-                "role": "mesh", "tokenFile": str(token_file)}}}})
+        self.write(
+            "root.yaml",
+            {
+                "apiVersion": "config.openservicemesh.io/v1alpha2",
+                "kind": "MeshRootCertificate",
+                "metadata": {"name": "evil", "namespace": "osm-system"},
+                "spec": {
+                    "provider": {
+                        "vault": {
+                            "host": "127.0.0.1",
+                            "port": self.vault.server_address[1],
+                            "protocol": "http",
+                            "role": "mesh",
+                            "tokenFile": str(token_file),
+                        }
+                    }
+                },
+            },
+        )
 
     def note(self, part):
         """`osm certificate status` says so of the root."""
+
         def said():
             code, out, err = self.osm("certificate", "status")
             self.assertEqual(code, 0, err)
             return part in " ".join(out.split())
+
         wait_for(part, said, 20)
 
 

@@ -6,6 +6,7 @@ usage: arm64_test.py
 The root is build/roots/bookworm-arm64: a Debian 12 of this machine's architecture that has a cross compiler
 and the libraries of arm64. What is built is kept in build/arm64.
 """
+
 import os
 import pathlib
 import re
@@ -18,9 +19,16 @@ NATIVE_DEV = {"libcli11-dev"}  # headers only, one package for all architectures
 # For the tests, beside what the library needs.
 MORE = ["g++-aarch64-linux-gnu", "qemu-user-static", "doctest-dev", "iptables", "iproute2", "curl", "mount"]
 # Not with mold: see debian_13_test.py.
-SETTINGS = ["--toolchain", f"{SOURCE}/cmake/toolchains/arm64.cmake", "-DCMAKE_BUILD_TYPE=Debug",
-            "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DOSM_UNITY=ON", "-DOSM_BUILD_EXAMPLES=OFF",
-            "-DOSM_INSTALL=OFF", f"-DOSM_XDS_BUILD_DIR={SOURCE}/build/xds-arm64"]
+SETTINGS = [
+    "--toolchain",
+    f"{SOURCE}/cmake/toolchains/arm64.cmake",
+    "-DCMAKE_BUILD_TYPE=Debug",
+    "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0",
+    "-DOSM_UNITY=ON",
+    "-DOSM_BUILD_EXAMPLES=OFF",
+    "-DOSM_INSTALL=OFF",
+    f"-DOSM_XDS_BUILD_DIR={SOURCE}/build/xds-arm64",
+]
 EMULATOR = "qemu-aarch64-static"
 PROGRAMS = ["osm", "osm-controller", "osm-injector", "osm-cni"]
 # $1 runs programs, $2 is their folder, $3 the source.
@@ -46,10 +54,15 @@ NO_ENTRY = {
 }
 # Test cases that do not run, by room, as doctest's filters, with the reason. The rest of the room does.
 NO_CASE = {
-    "ads": {"streams come and go while snapshots and secrets change*":
-            "it demands 200 changes and a quiet mesh within a minute, and qemu is too slow for that"},
-    "base": {"the value of an error ends the process*": ABORT, "the error of a success ends the process": ABORT,
-             "a wait on the executor?s own thread fails*": ABORT},
+    "ads": {
+        "streams come and go while snapshots and secrets change*": "it demands 200 changes and a quiet mesh "
+        "within a minute, and qemu is too slow for that"
+    },
+    "base": {
+        "the value of an error ends the process*": ABORT,
+        "the error of a success ends the process": ABORT,
+        "a wait on the executor?s own thread fails*": ABORT,
+    },
     "net": {"100 MB pass over TLS*": MEMORY},
 }
 

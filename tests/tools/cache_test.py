@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """OSM_CACHE_DIR: what one clone built or downloaded, another one reuses; a damaged entry is made
 again. Clones are copies of the tools with a tiny program; Go and pip are scripts."""
+
 import hashlib
 import pathlib
 import shutil
@@ -47,9 +48,13 @@ class SharedCache(unittest.TestCase):
         for name, text in (("go", GO), ("python3", PYTHON)):
             (commands / name).write_text(text)
             (commands / name).chmod(0o755)
-        self.environment = {"PATH": f"{commands}:/usr/bin:/bin", "HOME": str(self.directory),
-                            "BUILDS": str(self.builds), "DOWNLOADS": str(self.downloads),
-                            "WHEEL": str(self.wheel)}
+        self.environment = {
+            "PATH": f"{commands}:/usr/bin:/bin",
+            "HOME": str(self.directory),
+            "BUILDS": str(self.builds),
+            "DOWNLOADS": str(self.downloads),
+            "WHEEL": str(self.wheel),
+        }
 
     def clone(self, name, text="one"):
         clone = self.directory / name
@@ -59,8 +64,7 @@ class SharedCache(unittest.TestCase):
             shutil.copy(ROOT / "tools" / tool, clone / "tools" / tool)
         shutil.copytree(ROOT / "tools/programs/prune", clone / "tools/programs/prune")
         (program / "recipe.sh").write_text("module=osm.test/tiny\npackages=(osm.test/tiny)\n")
-        (program / "go.mod").write_text("module osm.test/tiny\n\ngo 1.20\n\n"
-                                        "require osm.test/tiny v1\n")
+        (program / "go.mod").write_text("module osm.test/tiny\n\ngo 1.20\n\nrequire osm.test/tiny v1\n")
         (program / "go.sum").write_text("")
         (program / "main.txt").write_text(text)
         digest = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
@@ -69,9 +73,13 @@ class SharedCache(unittest.TestCase):
 
     def run_tool(self, clone, *command, cached=True):
         shared = {"OSM_CACHE_DIR": str(self.cache)} if cached else {}
-        ran = subprocess.run([clone / "tools" / command[0], *command[1:]],
-                             env=self.environment | shared, capture_output=True, text=True,
-                             check=False)
+        ran = subprocess.run(
+            [clone / "tools" / command[0], *command[1:]],
+            env=self.environment | shared,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         return ran.stdout + ran.stderr
 
@@ -79,8 +87,9 @@ class SharedCache(unittest.TestCase):
         """The program's answer about a clone of this name."""
         clone = self.clone(name, text)
         self.run_tool(clone, "programs/build", "tiny", cached=cached)
-        return subprocess.run([clone / "build/tools/tiny/bin/tiny"], capture_output=True,
-                              text=True, check=True).stdout.strip()
+        return subprocess.run(
+            [clone / "build/tools/tiny/bin/tiny"], capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     def count(self, file):
         return len(file.read_text().splitlines()) if file.exists() else 0
@@ -102,8 +111,7 @@ class SharedCache(unittest.TestCase):
         for name in ("first", "second"):
             self.assertEqual(self.build(name), "one")
         self.assertEqual(self.count(self.builds), 1)
-        self.assertEqual(self.builds.read_text().split(),
-                         [str(self.cache / "go-build"), str(self.cache / "go-mod")])
+        self.assertEqual(self.builds.read_text().split(), [str(self.cache / "go-build"), str(self.cache / "go-mod")])
 
     def test_a_clone_that_differs_builds_its_own(self):
         self.assertEqual(self.build("first"), "one")
@@ -160,8 +168,12 @@ class SharedCache(unittest.TestCase):
     def source_cache(self, directory):
         return subprocess.run(
             ["bash", "-c", f"source {ROOT}/tools/cache && echo $CCACHE_DIR"],
-            env=self.environment | {"OSM_CACHE_DIR": directory}, cwd=self.directory,
-            capture_output=True, text=True, check=False)
+            env=self.environment | {"OSM_CACHE_DIR": directory},
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def test_compiled_cpp_is_kept_in_the_cache(self):
         ran = self.source_cache(str(self.cache))

@@ -3,6 +3,7 @@
 
 usage: chart_test.py --bin DIRECTORY [--helm PROGRAM]
 """
+
 import argparse
 import json
 import pathlib
@@ -44,10 +45,12 @@ def helm(*arguments):
 def rendered(namespace, *values):
     """The objects that Helm writes, or None with its message; then the same of osm."""
     by_helm = helm("template", "any", CHART, "-n", namespace, "--include-crds", "--kube-version", "1.31", *values)
-    by_osm = subprocess.run([options.bin / "osm", "install", "--dry-run", "--osm-namespace",
-                             namespace, *map(str, values)], capture_output=True, text=True)
-    return [(objects(ran.stdout), "") if ran.returncode == 0 else (None, ran.stderr)
-            for ran in (by_helm, by_osm)]
+    by_osm = subprocess.run(
+        [options.bin / "osm", "install", "--dry-run", "--osm-namespace", namespace, *map(str, values)],
+        capture_output=True,
+        text=True,
+    )
+    return [(objects(ran.stdout), "") if ran.returncode == 0 else (None, ran.stderr) for ran in (by_helm, by_osm)]
 
 
 class Random:
@@ -63,8 +66,7 @@ class Random:
             known = schema.get("properties", {})
             chosen = {name: self.of(known[name]) for name in known if self.rng.random() < 0.3}
             if isinstance(schema.get("additionalProperties"), dict):
-                chosen |= {f"k{i}": self.of(schema["additionalProperties"])
-                           for i in range(self.rng.randrange(3))}
+                chosen |= {f"k{i}": self.of(schema["additionalProperties"]) for i in range(self.rng.randrange(3))}
             return chosen
         if kind == "array":
             return [self.of(schema["items"]) for _ in range(self.rng.randrange(3))]
@@ -77,8 +79,23 @@ class Random:
     def text(self, schema):
         if "enum" in schema:
             return self.rng.choice(schema["enum"])
-        samples = ["", "a", "web-1", "a.b", "48h", "sha256:" + "0" * 64, "r.example:5000/mesh", "Big",
-                   "1.2", "x y", "a: b", "{{", "yes", "7", "/opt/cni/bin"]
+        samples = [
+            "",
+            "a",
+            "web-1",
+            "a.b",
+            "48h",
+            "sha256:" + "0" * 64,
+            "r.example:5000/mesh",
+            "Big",
+            "1.2",
+            "x y",
+            "a: b",
+            "{{",
+            "yes",
+            "7",
+            "/opt/cni/bin",
+        ]
         if self.rng.random() < 0.03:
             return self.rng.choice(samples)
         fitting = [s for s in samples if re.search(schema.get("pattern", ""), s)]
@@ -103,16 +120,28 @@ class Chart(unittest.TestCase):
 
     def test_every_part_that_is_an_option_is_equal(self):
         found = self.check_equal(
-            "osm-system", "--set", "osm.certificateProvider.kind=vault,osm.vault.host=vault.example",
-            "--set", "osm.vault.caConfigMap=vault-ca,osm.enableReconciler=true,osm.besideOsmV1=true",
-            "--set", "osm.cni.enable=true",
-            "--set", "osm.networkPolicy.enable=true,osm.webhookClientCAConfigMap=client-ca",
-            "--set", "osm.osmController.autoScale.enable=true,osm.injector.autoScale.enable=true",
-            "--set", "osm.image.registry=r.example/mesh,osm.imagePullSecrets[0].name=key",
-            "--set", r"osm.injector.podLabels.example\.com/a=b,osm.injector.extraArgs={-v,debug}")
-        for kind, name in (("NetworkPolicy", "osm-injector"), ("Deployment", "osm-reconciler"),
-                           ("DaemonSet", "osm-cni"),
-                           ("HorizontalPodAutoscaler", "osm-controller")):
+            "osm-system",
+            "--set",
+            "osm.certificateProvider.kind=vault,osm.vault.host=vault.example",
+            "--set",
+            "osm.vault.caConfigMap=vault-ca,osm.enableReconciler=true,osm.besideOsmV1=true",
+            "--set",
+            "osm.cni.enable=true",
+            "--set",
+            "osm.networkPolicy.enable=true,osm.webhookClientCAConfigMap=client-ca",
+            "--set",
+            "osm.osmController.autoScale.enable=true,osm.injector.autoScale.enable=true",
+            "--set",
+            "osm.image.registry=r.example/mesh,osm.imagePullSecrets[0].name=key",
+            "--set",
+            r"osm.injector.podLabels.example\.com/a=b,osm.injector.extraArgs={-v,debug}",
+        )
+        for kind, name in (
+            ("NetworkPolicy", "osm-injector"),
+            ("Deployment", "osm-reconciler"),
+            ("DaemonSet", "osm-cni"),
+            ("HorizontalPodAutoscaler", "osm-controller"),
+        ):
             self.assertIn((kind, "osm-system", name), found)
         self.assertNotIn("replicas", found["Deployment", "osm-system", "osm-controller"]["spec"])
         found = self.check_equal("osm-system", "--set", "osm.certificateProvider.kind=cert-manager")
@@ -120,16 +149,17 @@ class Chart(unittest.TestCase):
 
     def test_the_settings_of_azure_are_a_Secret_that_the_controller_alone_sees(self):
         found = self.check_equal("osm-system", "--set", "osm.azureConfigSecret=osm-azure")
-        seen_by = {name: spec for (_, _, name), each in found.items()
-                   if "osm-azure" in json.dumps(spec := each.get("spec", {}))}
+        seen_by = {
+            name: spec
+            for (_, _, name), each in found.items()
+            if "osm-azure" in json.dumps(spec := each.get("spec", {}))
+        }
         self.assertEqual(["osm-controller"], list(seen_by))
         pod = seen_by["osm-controller"]["template"]["spec"]
         container = pod["containers"][0]
         self.assertIn("--azure-config=/etc/osm/azure/azure.yaml", container["args"])
-        self.assertIn({"name": "azure", "mountPath": "/etc/osm/azure", "readOnly": True},
-                      container["volumeMounts"])
-        self.assertIn({"name": "azure", "secret": {"secretName": "osm-azure", "defaultMode": 0o440}},
-                      pod["volumes"])
+        self.assertIn({"name": "azure", "mountPath": "/etc/osm/azure", "readOnly": True}, container["volumeMounts"])
+        self.assertIn({"name": "azure", "secret": {"secretName": "osm-azure", "defaultMode": 0o440}}, pod["volumes"])
 
     def test_random_values_are_equal_or_refused_by_both(self):
         schema = json.loads((CHART / "values.schema.json").read_text())
@@ -155,12 +185,15 @@ class Chart(unittest.TestCase):
 
     def test_wrong_values_are_refused_with_their_path(self):
         for value, said in (
-                ("osm.injector.replicaCount=11", "value osm.injector.replicaCount: 11 is not from 1"),
-                ("osm.injector.replicas=1", "value osm.injector.replicas: there is no such value"),
-                ("osm.controllerLogLevel=loud", "value osm.controllerLogLevel: 'loud' is none of"),
-                ("osm.image.digest.init=sha256:1", "value osm.image.digest.init: 'sha256:1' does not"),
-                ("osm.injector.autoScale.enable=true,osm.injector.autoScale.minReplicas=9",
-                 "osm.injector.autoScale: minReplicas is above maxReplicas")):
+            ("osm.injector.replicaCount=11", "value osm.injector.replicaCount: 11 is not from 1"),
+            ("osm.injector.replicas=1", "value osm.injector.replicas: there is no such value"),
+            ("osm.controllerLogLevel=loud", "value osm.controllerLogLevel: 'loud' is none of"),
+            ("osm.image.digest.init=sha256:1", "value osm.image.digest.init: 'sha256:1' does not"),
+            (
+                "osm.injector.autoScale.enable=true,osm.injector.autoScale.minReplicas=9",
+                "osm.injector.autoScale: minReplicas is above maxReplicas",
+            ),
+        ):
             with self.subTest(value):
                 (by_helm, _), (by_osm, error) = rendered("osm-system", "--set", value)
                 self.assertEqual((by_helm, by_osm), (None, None))

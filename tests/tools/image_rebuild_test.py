@@ -4,6 +4,7 @@ images.
 
 usage: image_rebuild_test.py --bin DIRECTORY
 """
+
 import argparse
 import json
 import os
@@ -19,8 +20,9 @@ options = argparse.Namespace()
 
 
 def run(*command, cwd, **environment):
-    ran = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True,
-                         env={**os.environ, **environment})
+    ran = subprocess.run(
+        [*map(str, command)], cwd=cwd, capture_output=True, text=True, env={**os.environ, **environment}
+    )
     if ran.returncode != 0:
         raise AssertionError(f"{' '.join(map(str, command))}: {ran.stdout[-3000:]}{ran.stderr}")
     return ran.stdout
@@ -28,8 +30,7 @@ def run(*command, cwd, **environment):
 
 def digests(layout):
     index = json.loads((layout / "index.json").read_text())
-    return {m["annotations"]["org.opencontainers.image.ref.name"]: m["digest"]
-            for m in index["manifests"]}
+    return {m["annotations"]["org.opencontainers.image.ref.name"]: m["digest"] for m in index["manifests"]}
 
 
 class RebuildTest(unittest.TestCase):
@@ -39,11 +40,14 @@ class RebuildTest(unittest.TestCase):
         clone = pathlib.Path(directory.name) / "another-path"
         # The tree as it is, and the commit that the programs tell.
         run("git", "clone", "--quiet", ROOT, clone, cwd=ROOT)
-        shutil.copytree(ROOT / "build/tools", clone / "build/tools", symlinks=True,
-                        ignore=shutil.ignore_patterns("kubernetes", "osm-v1"))
+        shutil.copytree(
+            ROOT / "build/tools",
+            clone / "build/tools",
+            symlinks=True,
+            ignore=shutil.ignore_patterns("kubernetes", "osm-v1"),
+        )
         run("cmake", "--preset", "release", cwd=clone, CCACHE_DISABLE="1")
-        run("cmake", "--build", "--preset", "release", "--target", *PROGRAMS, "osm_sbom",
-            cwd=clone, CCACHE_DISABLE="1")
+        run("cmake", "--build", "--preset", "release", "--target", *PROGRAMS, "osm_sbom", cwd=clone, CCACHE_DISABLE="1")
         build = clone / "build/release"
         for name, layout in ((build / "bin", clone / "images"), (options.bin, clone / "first")):
             run(ROOT / "tools/image", "--bin", name, "--out", layout, cwd=clone)

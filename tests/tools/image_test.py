@@ -3,6 +3,7 @@
 
 usage: image_test.py --bin DIRECTORY [--registry PROGRAM]
 """
+
 import argparse
 import hashlib
 import json
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import unittest
 
-from lib.net.processes import Process, wait_for
+from lib.net.processes import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "tools/image"
@@ -37,8 +38,7 @@ def run(*command, **more):
 
 def digests(layout):
     index = json.loads((layout / "index.json").read_text())
-    return {m["annotations"]["org.opencontainers.image.ref.name"]: m["digest"]
-            for m in index["manifests"]}
+    return {m["annotations"]["org.opencontainers.image.ref.name"]: m["digest"] for m in index["manifests"]}
 
 
 def free_port():
@@ -61,8 +61,11 @@ class Case(unittest.TestCase):
 class Bytes(Case):
     def test_the_same_programs_elsewhere_give_the_same_digests(self):
         elsewhere = self.directory / "elsewhere"
-        shutil.copytree(options.bin, elsewhere / "bin", ignore=lambda _, names: [
-            n for n in names if n not in (*NAMES, "osm", "osm-cni")])
+        shutil.copytree(
+            options.bin,
+            elsewhere / "bin",
+            ignore=lambda _, names: [n for n in names if n not in (*NAMES, "osm", "osm-cni")],
+        )
         shutil.copy(options.bin.parent / "osm.cdx.json", elsewhere)
         run(IMAGE, "--bin", elsewhere / "bin", "--out", elsewhere / "images")
         self.assertEqual(digests(elsewhere / "images"), digests(self.layout))
@@ -77,18 +80,24 @@ class Bytes(Case):
 
     def test_no_program_knows_where_it_was_built(self):
         for name in (*NAMES[:2], "osm", "osm-cni"):
-            found = re.findall(rb"[^\0]*" + re.escape(os.fsencode(ROOT)) + rb"[^\0]*",
-                               (options.bin / name).read_bytes())
+            found = re.findall(
+                rb"[^\0]*" + re.escape(os.fsencode(ROOT)) + rb"[^\0]*", (options.bin / name).read_bytes()
+            )
             self.assertEqual(found[:3], [], name)
 
     def test_a_wrong_name_is_refused(self):
         ran = subprocess.run([IMAGE, "osm-proxy"], capture_output=True, text=True)
-        self.assertEqual((ran.returncode, ran.stderr), (1, (
-            "image: osm-proxy is no image; there are osm-controller, osm-injector, osm-init\n")))
+        self.assertEqual(
+            (ran.returncode, ran.stderr),
+            (1, ("image: osm-proxy is no image; there are osm-controller, osm-injector, osm-init\n")),
+        )
 
     def test_programs_that_are_not_built_are_named(self):
-        ran = subprocess.run([IMAGE, "--bin", self.directory / "none", "--out",
-                              self.directory / "x", "osm-injector"], capture_output=True, text=True)
+        ran = subprocess.run(
+            [IMAGE, "--bin", self.directory / "none", "--out", self.directory / "x", "osm-injector"],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(ran.returncode, 1)
         self.assertIn("build the target osm_sbom", ran.stderr)
 
@@ -102,21 +111,16 @@ class Pulled(Case):
         port = free_port()
         configuration = cls.directory / "registry.yaml"
         configuration.write_text(REGISTRY.format(directory=cls.directory / "registry", port=port))
-        registry = Process("registry", [options.registry, "serve", configuration],
-                           cls.directory / "registry.log")
+        registry = Process("registry", [options.registry, "serve", configuration], cls.directory / "registry.log")
         cls.addClassCleanup(registry.end)
         registry.wait_for_log("listening on")
         cls.pulled, cls.configs, cls.roots = cls.directory / "pulled", {}, {}
         for name in NAMES:
             there = f"docker://127.0.0.1:{port}/mesh/{name}:test"
-            run("skopeo", "copy", "--insecure-policy", "--dest-tls-verify=false",
-                f"oci:{cls.layout}:{name}", there)
-            run("skopeo", "copy", "--insecure-policy", "--src-tls-verify=false", there,
-                f"oci:{cls.pulled}:{name}")
-            cls.configs[name] = json.loads(run("skopeo", "inspect", "--config",
-                                               f"oci:{cls.pulled}:{name}"))
-            run("umoci", "raw", "unpack", "--image", f"{cls.pulled}:{name}",
-                cls.directory / f"{name}.root")
+            run("skopeo", "copy", "--insecure-policy", "--dest-tls-verify=false", f"oci:{cls.layout}:{name}", there)
+            run("skopeo", "copy", "--insecure-policy", "--src-tls-verify=false", there, f"oci:{cls.pulled}:{name}")
+            cls.configs[name] = json.loads(run("skopeo", "inspect", "--config", f"oci:{cls.pulled}:{name}"))
+            run("umoci", "raw", "unpack", "--image", f"{cls.pulled}:{name}", cls.directory / f"{name}.root")
             cls.roots[name] = cls.directory / f"{name}.root"
 
     def files(self, name):
@@ -153,38 +157,45 @@ class Pulled(Case):
                 self.assertIsNotNone(component, binary)
                 if not component["name"].startswith("osm"):
                     self.assertRegex(component["purl"], r"^pkg:deb/debian/.+@.+\?arch=")
-            packages = {re.match(r"pkg:deb/debian/([^@]+)@", c["purl"])[1]
-                        for c in bill["components"] if "purl" in c}
+            packages = {re.match(r"pkg:deb/debian/([^@]+)@", c["purl"])[1] for c in bill["components"] if "purl" in c}
             for package in packages | {"libosm"}:  # with its license
-                self.assertTrue((self.roots[name] / "usr/share/doc" / package / "copyright").exists(),
-                                f"{name}: {package}")
+                self.assertTrue(
+                    (self.roots[name] / "usr/share/doc" / package / "copyright").exists(), f"{name}: {package}"
+                )
 
     def test_daemons_run_as_their_user_without_a_shell(self):
         for name in NAMES[:2]:
             config, root = self.configs[name]["config"], self.roots[name]
-            said = run("chroot", f"--userspec={config['User']}", root, *config["Entrypoint"],
-                       "--version")
+            said = run("chroot", f"--userspec={config['User']}", root, *config["Entrypoint"], "--version")
             self.assertIn(name, said)
             self.assertFalse((root / "usr/bin/sh").exists())
-            self.assertTrue((root / "etc/ssl/certs/ca-certificates.crt").read_text().startswith(
-                "-----BEGIN CERTIFICATE-----"))
-        said = run("chroot", "--userspec=1500:1500", self.roots["osm-controller"], "osm", "version",
-                   "--client", env={"PATH": self.configs["osm-controller"]["config"]["Env"][
-                       0].removeprefix("PATH=")})
+            self.assertTrue(
+                (root / "etc/ssl/certs/ca-certificates.crt").read_text().startswith("-----BEGIN CERTIFICATE-----")
+            )
+        said = run(
+            "chroot",
+            "--userspec=1500:1500",
+            self.roots["osm-controller"],
+            "osm",
+            "version",
+            "--client",
+            env={"PATH": self.configs["osm-controller"]["config"]["Env"][0].removeprefix("PATH=")},
+        )
         self.assertIn("client:", said)
 
     def test_init_writes_rules_with_nft_or_else_with_legacy(self):
-        script = ("set -e; printf '*nat\\n-A OUTPUT -p tcp -m owner --uid-owner 1500 -j RETURN\\n"
-                  "COMMIT\\n' | iptables-restore -w --noflush; "
-                  "printf '*filter\\n-A INPUT -p tcp -j REJECT\\nCOMMIT\\n' | ip6tables-restore -w; "
-                  "iptables-save -t nat; ip6tables-save -t filter")
+        script = (
+            "set -e; printf '*nat\\n-A OUTPUT -p tcp -m owner --uid-owner 1500 -j RETURN\\n"
+            "COMMIT\\n' | iptables-restore -w --noflush; "
+            "printf '*filter\\n-A INPUT -p tcp -j REJECT\\nCOMMIT\\n' | ip6tables-restore -w; "
+            "iptables-save -t nat; ip6tables-save -t filter"
+        )
         root = self.roots["osm-init"]
         legacy = self.directory / "legacy.root"  # a kernel without nft, as the wrapper sees it
         shutil.copytree(root, legacy, symlinks=True)
         (legacy / "usr/sbin/xtables-nft-multi").write_text("#!/bin/sh\nexit 1\n")
         for tried, by_nft in ((root, True), (legacy, False)):
-            said = run("unshare", "--net", "chroot", tried, "/bin/sh", "-c", script,
-                       env={"PATH": "/usr/sbin:/usr/bin"})
+            said = run("unshare", "--net", "chroot", tried, "/bin/sh", "-c", script, env={"PATH": "/usr/sbin:/usr/bin"})
             self.assertIn("--uid-owner 1500 -j RETURN", said)
             self.assertIn("-A INPUT -p tcp -j REJECT", said)
             self.assertEqual("(nf_tables)" in said, by_nft)
@@ -193,7 +204,8 @@ class Pulled(Case):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--registry", type=pathlib.Path,
-                        default=ROOT / "build/tools/docker-registry/usr/bin/docker-registry")
+    parser.add_argument(
+        "--registry", type=pathlib.Path, default=ROOT / "build/tools/docker-registry/usr/bin/docker-registry"
+    )
     options, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

@@ -7,6 +7,7 @@ usage: package_test.py [--packages DIRECTORY] [--root DIRECTORY]
   --packages   packages that are built already; else tools/package builds them
   --root       a root of Debian 12 that `tools/debian-root make` made, which is copied; else one is made
 """
+
 import argparse
 import os
 import pathlib
@@ -23,7 +24,10 @@ from lib.net.processes import wait_for
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 RUNTIME, NAMES = "libosm0.1", ("libosm0.1", "libosm-dev", "osm-controller", "osm-injector", "osm")
 # Written by dpkg, apt and ldconfig for every package.
-NOISE = r"var/(lib/(dpkg|apt|systemd)|cache|log)/|etc/ld.so.cache|etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|root/|tmp/|run/"
+NOISE = (
+    r"var/(lib/(dpkg|apt|systemd)|cache|log)/|etc/ld.so.cache|"
+    r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|root/|tmp/|run/"
+)
 OPTIONS = None
 
 
@@ -44,20 +48,36 @@ class Packages(unittest.TestCase):
         if OPTIONS.root:
             subprocess.run(["cp", "-a", OPTIONS.root, cls.root], check=True)
         else:
-            subprocess.run([SOURCE / "tools/debian-root", "make", "bookworm", cls.root, "systemd", "iptables"],
-                           check=True)
+            subprocess.run(
+                [SOURCE / "tools/debian-root", "make", "bookworm", cls.root, "systemd", "iptables"], check=True
+            )
         cls.inside("apt-get", "update")
 
     @classmethod
     def command(cls, *command):
-        return [str(a) for a in (SOURCE / "tools/debian-root", "run", cls.root, "--bind", cls.packages,
-                                 "--bind", SOURCE / "tests", "--bind", SOURCE / "examples", "--", *command)]
+        return [
+            str(a)
+            for a in (
+                SOURCE / "tools/debian-root",
+                "run",
+                cls.root,
+                "--bind",
+                cls.packages,
+                "--bind",
+                SOURCE / "tests",
+                "--bind",
+                SOURCE / "examples",
+                "--",
+                *command,
+            )
+        ]
 
     @classmethod
     def inside(cls, *command, fails=False):
         """Output of a command in the root, which must succeed (or must fail)."""
-        ran = subprocess.run(cls.command(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             text=True, stdin=subprocess.DEVNULL)
+        ran = subprocess.run(
+            cls.command(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
+        )
         if (ran.returncode != 0) != fails:
             raise AssertionError(f"{' '.join(map(str, command))}: {ran.returncode}\n{ran.stdout[-5000:]}")
         return ran.stdout
@@ -92,8 +112,9 @@ class Packages(unittest.TestCase):
         """The controller by the command line of its unit, with the environment file of the package."""
         environment = self.path("/etc/osm/controller.env").read_text()
         options = re.search(r'^OSM_CONTROLLER_OPTIONS="(.*)"$', environment, re.M)[1]
-        line = re.search("^ExecStart=(.*)$", self.path(
-            "/usr/lib/systemd/system/osm-controller.service").read_text(), re.M)[1]
+        line = re.search(
+            "^ExecStart=(.*)$", self.path("/usr/lib/systemd/system/osm-controller.service").read_text(), re.M
+        )[1]
         line = line.replace("$OSM_CONTROLLER_OPTIONS", options)
         line = re.sub(r"0\.0\.0\.0:15128|127\.0\.0\.1:9091", "127.0.0.1:0", line)
         state = self.path("/var/lib/osm")
@@ -104,7 +125,10 @@ class Packages(unittest.TestCase):
         self.addCleanup(log.close)
         process = subprocess.Popen(
             self.command("setpriv", "--reuid=osm", "--regid=osm", "--init-groups", *line.split()),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
         self.addCleanup(lambda: process.poll() is None and process.kill())
 
         def started():
@@ -136,8 +160,12 @@ class Packages(unittest.TestCase):
         for file in (SOURCE / "examples/bookstore/mesh").glob("*.yaml"):
             shutil.copy(file, self.path("/etc/osm/mesh"))
         controller = self.start()
-        wait_for("it is ready", lambda: "ALLOWED" in self.inside(
-            "osm", "policy", "check", "bookbuyer/bookbuyer", "bookstore/bookstore-v1"), 30, retry=(AssertionError,))
+        wait_for(
+            "it is ready",
+            lambda: "ALLOWED" in self.inside("osm", "policy", "check", "bookbuyer/bookbuyer", "bookstore/bookstore-v1"),
+            30,
+            retry=(AssertionError,),
+        )
         self.assertIn("No problems", self.inside("osm", "problems"))
         self.stop(controller)
 
@@ -166,9 +194,21 @@ class Packages(unittest.TestCase):
         envoy = self.path("/usr/local/bin/envoy")
         envoy.write_text("#!/bin/sh\n")
         envoy.chmod(0o755)
-        said = self.inside("systemd-analyze", "verify", "--man=no", "osm-controller.service", *(
-            f"osm-{name}@web-1.{kind}" for name, kind in (
-                ("intercept", "service"), ("envoy", "service"), ("renew", "service"), ("renew", "timer"))))
+        said = self.inside(
+            "systemd-analyze",
+            "verify",
+            "--man=no",
+            "osm-controller.service",
+            *(
+                f"osm-{name}@web-1.{kind}"
+                for name, kind in (
+                    ("intercept", "service"),
+                    ("envoy", "service"),
+                    ("renew", "service"),
+                    ("renew", "timer"),
+                )
+            ),
+        )
         self.assertEqual([line for line in said.splitlines() if "osm" in line], [])
         shutil.rmtree(script.parent)
         envoy.unlink()
@@ -196,8 +236,12 @@ class Packages(unittest.TestCase):
         self.inside("cmake", "--build", work, "--target", "front_door", "mesh")
         for name in ("front_door", "mesh"):
             self.assertEqual(self.inside(f"{work}/{name}"), f"{name}: ok\n")
-        self.inside("sh", "-ec", f"g++ -std=c++20 {programs}/front_door.cpp -o /tmp/by-pkg-config "
-                                 "$(pkg-config --cflags --libs osm) && /tmp/by-pkg-config")
+        self.inside(
+            "sh",
+            "-ec",
+            f"g++ -std=c++20 {programs}/front_door.cpp -o /tmp/by-pkg-config "
+            "$(pkg-config --cflags --libs osm) && /tmp/by-pkg-config",
+        )
         control = self.inside("dpkg-query", "-f", "${Recommends}", "-W", "libosm-dev")
         self.inside("apt-get", "install", "-y", "--no-install-recommends", control.strip())
         self.inside("cmake", "--build", work, "--target", "machines")
@@ -205,16 +249,30 @@ class Packages(unittest.TestCase):
 
     def test_the_packages_are_as_debian_wants_them(self):
         self.assertEqual(set(self.files), set(NAMES))
-        ran = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", "--tag-display-limit", "0",
-                              "--suppress-tags", "bogus-mail-host,bogus-mail-host-in-debian-changelog",  # DEBEMAIL is unset
-                              *self.files.values()], capture_output=True, text=True)
+        ran = subprocess.run(
+            [
+                "lintian",
+                "--allow-root",
+                "--fail-on",
+                "error",
+                "--tag-display-limit",
+                "0",
+                "--suppress-tags",
+                "bogus-mail-host,bogus-mail-host-in-debian-changelog",  # DEBEMAIL is unset
+                *self.files.values(),
+            ],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(ran.returncode, 0, ran.stdout)
         for name in ("osm-controller", "osm-injector", "osm", "libosm-dev"):
-            depends = subprocess.run(["dpkg-deb", "-f", self.files[name], "Depends"], check=True,
-                                     capture_output=True, text=True).stdout
+            depends = subprocess.run(
+                ["dpkg-deb", "-f", self.files[name], "Depends"], check=True, capture_output=True, text=True
+            ).stdout
             self.assertRegex(depends, rf"{re.escape(RUNTIME)} \(= 0\.1\.0-1~deb12\)")
-        depends = subprocess.run(["dpkg-deb", "-f", self.files[RUNTIME], "Depends"], check=True,
-                                 capture_output=True, text=True).stdout
+        depends = subprocess.run(
+            ["dpkg-deb", "-f", self.files[RUNTIME], "Depends"], check=True, capture_output=True, text=True
+        ).stdout
         for library in ("libgrpc++", "libprotobuf", "libssl3", "libyaml-cpp", "libc6"):
             self.assertIn(library, depends)
 

@@ -1,4 +1,5 @@
 """A program of a consumer: links the package, and runs a mesh without Envoy."""
+
 import os
 
 from conan import ConanFile

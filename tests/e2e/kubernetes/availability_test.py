@@ -3,6 +3,7 @@
 random ready replica: all controllers send the same bytes; killed, cut off and restarted one by one or
 together they cost no request and send proxies nothing but secrets; injectors that are replaced refuse
 no pod."""
+
 import http.client
 import json
 import os
@@ -13,8 +14,8 @@ import sys
 import threading
 import time
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import ApiError
 from lib.kube.replicas import ReplicaCase
 from lib.kube.under_load import UnderLoad
@@ -39,8 +40,7 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
 
     @classmethod
     def is_ready(cls, pod):
-        return any(c["type"] == "Ready" and c["status"] == "True"
-                   for c in pod.get("status", {}).get("conditions", []))
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions", []))
 
     def name_of(self, pod):
         """A replica's: another one each time it starts. Not yet: it has no mesh, as one that was just
@@ -52,8 +52,7 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
 
     @classmethod
     def wait_until_all_are_ready(cls):
-        wait_for("three controllers are ready", lambda: CONTROLLERS == sum(
-            map(cls.is_ready, cls.controllers())), 60)
+        wait_for("three controllers are ready", lambda: CONTROLLERS == sum(map(cls.is_ready, cls.controllers())), 60)
 
     @staticmethod
     def names_of(pod):
@@ -64,9 +63,11 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
         clusters = [c["cluster"] for c in parts["ClustersConfigDump"]["dynamic_active_clusters"]]
         routes = parts["RoutesConfigDump"]["dynamic_route_configs"]
         return {
-            ENDPOINTS: sorted(c["eds_cluster_config"].get("service_name", c["name"])
-                              for c in clusters if c["type"] == "EDS"),
-            ROUTES: sorted(r["route_config"]["name"] for r in routes)}
+            ENDPOINTS: sorted(
+                c["eds_cluster_config"].get("service_name", c["name"]) for c in clusters if c["type"] == "EDS"
+            ),
+            ROUTES: sorted(r["route_config"]["name"] for r in routes),
+        }
 
     def setUp(self):
         super().setUp()
@@ -78,8 +79,7 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
     def served(self, but=()):
         """True if a ready replica, except for `but`, has sent something to each proxy, and counts
         it among its own."""
-        replicas = [c for c in self.controllers() if self.is_ready(c) and
-                    c["metadata"]["name"] not in but]
+        replicas = [c for c in self.controllers() if self.is_ready(c) and c["metadata"]["name"] not in but]
         names = set(map(self.name_of, replicas))
         for pod in self.proxies.values():
             if self.told_by(pod)[0] not in names:
@@ -91,10 +91,14 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
 
     def configured(self):
         """{replica: responses other than secrets that it has sent}"""
-        return {self.name_of(c): sum(
-            value for series, value in self.metrics_of(c).items()
-            if series.startswith("osm_proxy_response_send_success_count") and '"SDS"' not in series)
-                for c in self.controllers()}
+        return {
+            self.name_of(c): sum(
+                value
+                for series, value in self.metrics_of(c).items()
+                if series.startswith("osm_proxy_response_send_success_count") and '"SDS"' not in series
+            )
+            for c in self.controllers()
+        }
 
     def controller_to_lose(self):
         """The controller that serves most proxies, and its container."""
@@ -168,8 +172,7 @@ class AvailabilityTest(AvailabilityCase):
         for pod in self.pods_to_ask():
             for delta in (False, True):
                 with self.subTest(f"{pod.name}, {'delta' if delta else 'state of the world'}"):
-                    sent = [self.exchange(pod, c["status"]["podIP"], delta)
-                            for c in self.controllers()]
+                    sent = [self.exchange(pod, c["status"]["podIP"], delta) for c in self.controllers()]
                     self.assertEqual(CONTROLLERS, len(sent))
                     for type_url in (CLUSTER, ENDPOINTS, LISTENER, ROUTES):
                         self.assertTrue(sent[0][type_url].resources)
@@ -182,8 +185,7 @@ class AvailabilityTest(AvailabilityCase):
         for pod in self.pods_to_ask():
             held = self.exchange(pod, first["status"]["podIP"], delta=True)
             for other in others:
-                self.assertEqual({SECRET}, set(
-                    self.exchange(pod, other["status"]["podIP"], True, held)))
+                self.assertEqual({SECRET}, set(self.exchange(pod, other["status"]["podIP"], True, held)))
 
     # -- replicas that go away ------------------------------------------------------------------
     def test_a_killed_replica(self):
@@ -201,11 +203,13 @@ class AvailabilityTest(AvailabilityCase):
         self.nobody_noticed()
 
     def test_all_replicas_killed_at_once(self):
-        self.kill(*(self.agent.pod(mesh.SYSTEM, c["metadata"]["name"]).containers[0]
-                    for c in self.controllers()))
+        self.kill(*(self.agent.pod(mesh.SYSTEM, c["metadata"]["name"]).containers[0] for c in self.controllers()))
         # Proxies can be served from the moment in which the Service learns of the first.
-        wait_for("a new replica is ready", lambda: any(
-            self.is_ready(c) and self.name_of(c) not in self.before for c in self.controllers()), 60)
+        wait_for(
+            "a new replica is ready",
+            lambda: any(self.is_ready(c) and self.name_of(c) not in self.before for c in self.controllers()),
+            60,
+        )
         self.expect_resync(time.monotonic())
         self.nobody_noticed()
 
@@ -215,8 +219,10 @@ class CutOffTest(AvailabilityCase):
         pod, container = self.controller_to_lose()
         self.agent.expect_restarts(container.pod.ns, container.pod.name, container.name)
         address = pod["status"]["podIP"]
-        rules = [(chain, way, address, "-j", "DROP") for chain, way in (
-            ("FORWARD", "-s"), ("FORWARD", "-d"), ("INPUT", "-s"), ("OUTPUT", "-d"))]
+        rules = [
+            (chain, way, address, "-j", "DROP")
+            for chain, way in (("FORWARD", "-s"), ("FORWARD", "-d"), ("INPUT", "-s"), ("OUTPUT", "-d"))
+        ]
         begun = time.monotonic()
         for rule in rules:
             self.cluster.namespace.run("iptables", "-I", *rule)
@@ -237,12 +243,11 @@ class RebalanceTest(AvailabilityCase):
         self.wait_for_steady_load()
 
     def test_new_replicas_get_their_share_of_the_proxies(self):
-        first, = self.controllers()
+        (first,) = self.controllers()
         everyone = self.proxies_of(first)
         self.assertGreaterEqual(everyone, 4)
         since = time.time()
-        self.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller",
-                             f"--replicas={CONTROLLERS}")
+        self.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller", f"--replicas={CONTROLLERS}")
         self.wait_until_all_are_ready()
         ready = time.monotonic()
 
@@ -256,8 +261,12 @@ class RebalanceTest(AvailabilityCase):
         counts = wait_for("no replica has many more than the others", even, 120)
         print(f"{counts} proxies after {time.monotonic() - ready:.0f} s", file=sys.stderr)
         self.judge(since)
-        ended = sum(value for c in self.controllers() for series, value in self.metrics_of(c).items()
-                    if 'code="rebalanced"' in series and "ended" in series)
+        ended = sum(
+            value
+            for c in self.controllers()
+            for series, value in self.metrics_of(c).items()
+            if 'code="rebalanced"' in series and "ended" in series
+        )
         self.assertGreater(ended, 0)
 
 
@@ -274,10 +283,17 @@ class InjectorsTest(kubecase.MeshCase):
         while (name := due.get()) is not None:
             ns = self.NAMESPACES[int(name.rpartition("-")[2]) % len(self.NAMESPACES)]
             try:
-                pod = self.api.create({
-                    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": ns},
-                    "spec": {"containers": [k8s.shell_container("app", "sleep 1")],
-                             "schedulingGates": [{"name": "e2e/never"}]}})
+                pod = self.api.create(
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Pod",
+                        "metadata": {"name": name, "namespace": ns},
+                        "spec": {
+                            "containers": [k8s.shell_container("app", "sleep 1")],
+                            "schedulingGates": [{"name": "e2e/never"}],
+                        },
+                    }
+                )
                 made.append([c["name"] for c in pod["spec"].get("initContainers", ())])
             except (ApiError, OSError) as failed:
                 refused.append(f"{name}: {failed}")
@@ -293,16 +309,19 @@ class InjectorsTest(kubecase.MeshCase):
         self.addCleanup(kept.close)
 
         def ask():
-            kept.request("POST", "/mutate-pod-creation", "{}",
-                         {"Content-Type": "application/json"})
+            kept.request("POST", "/mutate-pod-creation", "{}", {"Content-Type": "application/json"})
             answer = kept.getresponse()
             answer.read()
             return answer.status, answer.getheader("Connection")
 
         self.assertEqual([(200, None)] * 2, [ask(), ask()])
         self.api.delete("Pod", mesh.SYSTEM, name)
-        wait_for("it is not ready", lambda: 503 == self.cluster.namespace.http(
-            address, 9091, "GET", "/health/ready")[0], 10, interval=0.05)
+        wait_for(
+            "it is not ready",
+            lambda: 503 == self.cluster.namespace.http(address, 9091, "GET", "/health/ready")[0],
+            10,
+            interval=0.05,
+        )
         self.assertEqual((200, "close"), ask())
 
         def replaced():
@@ -316,14 +335,12 @@ class InjectorsTest(kubecase.MeshCase):
         self.api.apply(*map(mesh.namespace, self.NAMESPACES))
         for ns in self.NAMESPACES:
             self.addCleanup(self.api.delete, "Namespace", None, ns)
-            wait_for("its ServiceAccount is made",
-                     lambda: self.api.find("ServiceAccount", ns, "default"))
+            wait_for("its ServiceAccount is made", lambda: self.api.find("ServiceAccount", ns, "default"))
         old = {p["metadata"]["name"] for p in self.pods(mesh.SYSTEM, "osm-injector")}
         self.assertEqual(INJECTORS, len(old))
 
         due, made, refused = queue.SimpleQueue(), [], []
-        workers = [threading.Thread(target=self.create, args=(due, made, refused))
-                   for _ in range(self.WORKERS)]
+        workers = [threading.Thread(target=self.create, args=(due, made, refused)) for _ in range(self.WORKERS)]
         for worker in workers:
             worker.start()
         begun, replaced, count = time.monotonic(), threading.Event(), 0
@@ -350,8 +367,7 @@ class InjectorsTest(kubecase.MeshCase):
 
     def replace_injectors(self, old, replaced):
         self.cluster.kubectl("rollout", "restart", "-n", mesh.SYSTEM, "deployment/osm-injector")
-        wait_for("the old injectors are gone", lambda: not old & {
-            p.name for p in self.agent.pods(mesh.SYSTEM)}, 60)
+        wait_for("the old injectors are gone", lambda: not old & {p.name for p in self.agent.pods(mesh.SYSTEM)}, 60)
         replaced.set()
 
 

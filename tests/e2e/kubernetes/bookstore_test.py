@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """The bookstore on Kubernetes: what its policies say is what happens, while policies, modes and
 namespaces change."""
+
 import json
 import time
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh, shop
+from lib.kube import kubecase, mesh, shop
+from lib.kube import kubeobjects as k8s
 from lib.mesh import objects
 from lib.mesh.rig import XDS
 from lib.net.processes import NotYet, wait_for
@@ -39,6 +40,7 @@ class BookstoreTest(kubecase.MeshCase):
 
     def wait_for_results(self, client, wanted, timeout=15):
         """Until the last ten requests of a client had this result."""
+
         def seen():
             last = [c["status"] for c in client.calls("app")[-10:]]
             if last != [wanted] * 10:
@@ -50,6 +52,7 @@ class BookstoreTest(kubecase.MeshCase):
     def wait_for_refusal(self, client, timeout=15):
         """Until the last ten requests of a client were refused: by status on a connection that it
         had, by no connection otherwise. Its sidecar, if it has one, is live."""
+
         def seen():
             last = [c["status"] for c in client.calls("app")[-10:]]
             if len(last) < 10 or not set(last) <= {0, 403}:
@@ -72,8 +75,7 @@ class BookstoreTest(kubecase.MeshCase):
 
         def both():
             calls = [c for c in self.calls(self.buyer, since) if c["status"] == 200]
-            return {c["version"] for c in calls} == {"v1", "v2"} and {
-                c["caller"] for c in calls} == {shop.BUYER}
+            return {c["version"] for c in calls} == {"v1", "v2"} and {c["caller"] for c in calls} == {shop.BUYER}
 
         wait_for("both versions answer the buyer, whom they know", both)
 
@@ -81,8 +83,10 @@ class BookstoreTest(kubecase.MeshCase):
         since = time.time()
         self.cluster.kubectl("delete", "-f", shop.FILES / "mesh/thief.yaml")
         denied = self.wait_for_refusal(self.thief)
-        wait_for("both clients have called again", lambda: all(
-            len(self.calls(client, denied)) >= 20 for client in (self.buyer, self.thief)))
+        wait_for(
+            "both clients have called again",
+            lambda: all(len(self.calls(client, denied)) >= 20 for client in (self.buyer, self.thief)),
+        )
         self.assertEqual({200}, self.results(self.buyer, since))
         self.assertLessEqual(self.results(self.thief, denied), {0, 403})
 
@@ -98,8 +102,7 @@ class BookstoreTest(kubecase.MeshCase):
             return time.time()
 
         since = wait_for("v2 answers most requests", shifted, 30)
-        wait_for("v1 still answers some", lambda: "v1" in {
-            c["version"] for c in self.calls(self.buyer, since)})
+        wait_for("v1 still answers some", lambda: "v1" in {c["version"] for c in self.calls(self.buyer, since)})
 
     def test_permissive_mode_lets_everybody_in_and_smi_mode_does_not(self):
         since = time.time()
@@ -113,10 +116,14 @@ class BookstoreTest(kubecase.MeshCase):
 
     def test_a_namespace_that_leaves_is_outside_and_one_that_joins_is_inside(self):
         ns = "mover"  # the other tests go on without it, however this one ends
-        self.api.apply(mesh.namespace(ns), k8s.account(ns, ns), objects.target(
-            "bookstore", ns, "bookstore-v1", [(ns, ns)],
-            ("HTTPRouteGroup", "bookstore", ["buy-a-book"])),
-            shop.client(ns, ns, "buy", V1, 50))
+        self.api.apply(
+            mesh.namespace(ns),
+            k8s.account(ns, ns),
+            objects.target(
+                "bookstore", ns, "bookstore-v1", [(ns, ns)], ("HTTPRouteGroup", "bookstore", ["buy-a-book"])
+            ),
+            shop.client(ns, ns, "buy", V1, 50),
+        )
         self.addCleanup(self.api.delete, "Namespace", None, ns)
         self.addCleanup(self.api.delete, "TrafficTarget", "bookstore", ns)
         self.wait_until_available(ns, ns)
@@ -134,11 +141,23 @@ class BookstoreTest(kubecase.MeshCase):
 
     def test_a_new_namespace_joins_a_running_mesh(self):
         ns = "newcomer"
-        self.api.apply(mesh.namespace(ns), k8s.account(ns, "client"), objects.target(
-            "bookstore", "newcomer", "bookstore-v1", [(ns, "client")],
-            ("HTTPRouteGroup", "bookstore", ["books-bought"])),
-            k8s.deployment(ns, "client", [k8s.shell_container(
-                "app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")], account="client"))
+        self.api.apply(
+            mesh.namespace(ns),
+            k8s.account(ns, "client"),
+            objects.target(
+                "bookstore",
+                "newcomer",
+                "bookstore-v1",
+                [(ns, "client")],
+                ("HTTPRouteGroup", "bookstore", ["books-bought"]),
+            ),
+            k8s.deployment(
+                ns,
+                "client",
+                [k8s.shell_container("app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")],
+                account="client",
+            ),
+        )
         self.addCleanup(self.api.delete, "Namespace", None, ns)
         self.wait_until_available(ns, "client")
         pod = self.pod_of(ns, "client")
@@ -149,11 +168,13 @@ class BookstoreTest(kubecase.MeshCase):
         client, url = self.start_clients("sleepy", "server"), f"server.sleepy:{k8s.PORT}/"
         self.wait_for_answer(client, 200, url)
         for replicas, status in ((0, 503), (1, 200)):
-            self.cluster.kubectl("scale", "-n", "sleepy", "deployment/server",
-                                 f"--replicas={replicas}")
+            self.cluster.kubectl("scale", "-n", "sleepy", "deployment/server", f"--replicas={replicas}")
             self.wait_for_answer(client, status, url, timeout=40)
-            wait_for("the pods are what was asked for", lambda: replicas == len(
-                [p for p in self.pods("sleepy") if "server" in p["metadata"]["name"]]), 40)
+            wait_for(
+                "the pods are what was asked for",
+                lambda: replicas == len([p for p in self.pods("sleepy") if "server" in p["metadata"]["name"]]),
+                40,
+            )
             for _ in range(20):  # also once the controller has forgotten the last pod
                 self.assertEqual(status, client.get(url)[0])
                 time.sleep(0.1)
@@ -164,21 +185,35 @@ class BookstoreTest(kubecase.MeshCase):
         self.api.apply(objects.namespace(outside, {}), k8s.deployment(outside, "server"))
         self.addCleanup(self.api.delete, "Namespace", None, outside)
         self.wait_until_available(outside, "server")
-        server, = self.pods(outside, "server")
+        (server,) = self.pods(outside, "server")
         unselecting = k8s.service(ns, "database")
         del unselecting["spec"]["selector"]
         port = unselecting["spec"]["ports"][0]
-        self.api.apply(unselecting, {
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "database-1", "namespace": ns,
-                         "labels": {"kubernetes.io/service-name": "database"}},
-            "addressType": "IPv4", "ports": [{"name": port["name"], "port": k8s.PORT}],
-            "endpoints": [{"addresses": [server["status"]["podIP"]]}]})
+        self.api.apply(
+            unselecting,
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "name": "database-1",
+                    "namespace": ns,
+                    "labels": {"kubernetes.io/service-name": "database"},
+                },
+                "addressType": "IPv4",
+                "ports": [{"name": port["name"], "port": k8s.PORT}],
+                "endpoints": [{"addresses": [server["status"]["podIP"]]}],
+            },
+        )
         url = f"database.{ns}:{k8s.PORT}/"
         self.wait_for_answer(client, 0, url)
-        wait_for("an Event tells why", lambda: [
-            e for e in self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")[
-                "items"] if e["regarding"]["name"] == "database" and "egress is off" in e["note"]])
+        wait_for(
+            "an Event tells why",
+            lambda: [
+                e
+                for e in self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{ns}/events")["items"]
+                if e["regarding"]["name"] == "database" and "egress is off" in e["note"]
+            ],
+        )
         for permissive, refusal in ((False, 0), (True, 503)):
             self.api.apply(objects.mesh_config(permissive))
             self.wait_for_answer(client, refusal, url)
@@ -191,7 +226,7 @@ class BookstoreTest(kubecase.MeshCase):
         self.api.apply(objects.namespace(outside, {}), k8s.deployment(outside, "server"))
         self.addCleanup(self.api.delete, "Namespace", None, outside)
         self.wait_until_available(outside, "server")
-        server, = self.pods(outside, "server")
+        (server,) = self.pods(outside, "server")
         address = server["status"]["podIP"]
         url = f"{address}:{k8s.PORT}/"
         for permissive in (False, True):
@@ -207,8 +242,7 @@ class BookstoreTest(kubecase.MeshCase):
         ns = "patient"
         client, keys = self.start_clients(ns, "server"), iter(range(1000))
         self.api.apply(objects.retry(ns, "again", "client", [(ns, "server")]))
-        wait_for("the Retry was read", lambda: self.conditions("Retry", ns, "again"), 30,
-                 retry=(KeyError,))
+        wait_for("the Retry was read", lambda: self.conditions("Retry", ns, "again"), 30, retry=(KeyError,))
 
         def wait_for_tries(wanted):
             def tried():
@@ -231,12 +265,17 @@ class BookstoreTest(kubecase.MeshCase):
     def test_limits_of_a_service_hold_and_their_conditions_tell(self):
         ns = "limited"
         client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}/"
-        for permissive, requests, host in ((False, 3, f"server.{ns}"),
-                                           (True, 4, f"server.{ns}.svc.cluster.local")):
+        for permissive, requests, host in ((False, 3, f"server.{ns}"), (True, 4, f"server.{ns}.svc.cluster.local")):
             self.api.apply(objects.mesh_config(permissive))
             self.wait_for_answer(client, 200, url)
-            self.api.apply(objects.upstream_setting(ns, "limits", host, rateLimit={"local": {
-                "http": {"requests": requests, "unit": "hour", "responseStatusCode": 507}}}))
+            self.api.apply(
+                objects.upstream_setting(
+                    ns,
+                    "limits",
+                    host,
+                    rateLimit={"local": {"http": {"requests": requests, "unit": "hour", "responseStatusCode": 507}}},
+                )
+            )
 
             self.wait_until_programmed("UpstreamTrafficSetting", ns, "limits")
             got = [client.get(url)[0] for _ in range(requests + 3)]
@@ -251,6 +290,7 @@ class BookstoreTest(kubecase.MeshCase):
 
         def wait_for_line(pod, part):
             """Until a request's line is there. Envoy writes its log every ten seconds."""
+
             def logged():
                 self.assertEqual(client.get(url)[0], 200)
                 if part not in pod.log("envoy"):

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """cert-manager as the mesh's CA, the real one: its controller on a real API server signs for both
 daemons, for pods and their proxies; and what is said when it denies, or does not answer."""
+
 import json
 import os
 import unittest
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import ApiError
 from lib.kube.cert_manager import CertManager
 from lib.mesh import meshcase, objects
@@ -29,18 +30,37 @@ class CertManagerCase(kubecase.MeshCase):
         return {r["metadata"]["name"]: r for r in self.api.list("CertificateRequest", mesh.SYSTEM)}
 
     def decide(self, name, condition):
-        self.api.patch("CertificateRequest", mesh.SYSTEM, name, {"status": {"conditions": [{
-            "type": condition, "status": "True", "reason": "e2e", "message": "by hand"}]}},
-            subresource="status")
+        self.api.patch(
+            "CertificateRequest",
+            mesh.SYSTEM,
+            name,
+            {"status": {"conditions": [{"type": condition, "status": "True", "reason": "e2e", "message": "by hand"}]}},
+            subresource="status",
+        )
 
     def start_controller(self, name, *more):
         """Another controller, on the cluster's own machine, as the same ServiceAccount."""
         kubeconfig = self.cluster.kubeconfig_of_account(mesh.SYSTEM, "osm-controller")
         state = self.rig.directory / f"{name}-state"
-        process = self.rig.start(name, self.cluster.namespace.command(
-            meshcase._programs.controller, "--kubeconfig", kubeconfig, "--state-dir", state,
-            "--certificate-manager", "cert-manager", "--ads-address", "127.0.0.1:15128",
-            "--http-address", "127.0.0.1:9091", "--validator-address", "127.0.0.1:9093", *more))
+        process = self.rig.start(
+            name,
+            self.cluster.namespace.command(
+                meshcase._programs.controller,
+                "--kubeconfig",
+                kubeconfig,
+                "--state-dir",
+                state,
+                "--certificate-manager",
+                "cert-manager",
+                "--ads-address",
+                "127.0.0.1:15128",
+                "--http-address",
+                "127.0.0.1:9091",
+                "--validator-address",
+                "127.0.0.1:9093",
+                *more,
+            ),
+        )
         self.addCleanup(process.end)
         return process
 
@@ -64,11 +84,16 @@ class CertManagerCase(kubecase.MeshCase):
 
     def new_request(self, known):
         """The first that is not among `known`: other tests, and the mesh, make requests too."""
-        return wait_for("a request is made", lambda: [
-            r for name, r in self.requests().items() if name not in known], 30, interval=0.1)[0]
+        return wait_for(
+            "a request is made",
+            lambda: [r for name, r in self.requests().items() if name not in known],
+            30,
+            interval=0.1,
+        )[0]
 
     def wait_for_reason(self, process, *words, timeout=30):
         """Until a controller that starts says that it waits, and why. It ends on a signal."""
+
         def told():
             status, body = self.cluster.namespace.http("127.0.0.1", 9091, "GET", "/health/ready")
             if status != 503 or not all(word in body for word in words):
@@ -82,13 +107,15 @@ class CertManagerCase(kubecase.MeshCase):
 class CertManagerTest(CertManagerCase):
     def test_pods_speak_mutual_tls_with_certificates_of_cert_manager(self):
         known = set(self.requests())
-        self.api.apply(mesh.namespace("shop"), *(k8s.account("shop", a) for a in (
-            "server", "client")), k8s.service("shop", "server"),
+        self.api.apply(
+            mesh.namespace("shop"),
+            *(k8s.account("shop", a) for a in ("server", "client")),
+            k8s.service("shop", "server"),
             k8s.deployment("shop", "server", account="server"),
             k8s.deployment("shop", "client", [k8s.shell_container("app", IDLE)], account="client"),
             objects.routes("shop", "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
-            objects.target("shop", "access", "server", [("shop", "client")],
-                           ("HTTPRouteGroup", "routes", ["all"])))
+            objects.target("shop", "access", "server", [("shop", "client")], ("HTTPRouteGroup", "routes", ["all"])),
+        )
         for name in ("server", "client"):
             self.wait_until_available("shop", name)
         client, server = (self.pod_of("shop", a) for a in ("client", "server"))
@@ -98,16 +125,16 @@ class CertManagerTest(CertManagerCase):
         certificates = json.loads(server.admin("/certs")[1])["certificates"]
         roots = {ca["serial_number"] for c in certificates for ca in c.get("ca_cert", [])}
         self.assertEqual(1, len(roots), certificates)
-        names = [name for c in certificates for leaf in c.get("cert_chain", [])
-                 for name in leaf.get("subject_alt_names", [])]
+        names = [
+            name for c in certificates for leaf in c.get("cert_chain", []) for name in leaf.get("subject_alt_names", [])
+        ]
         self.assertIn({"uri": "spiffe://cluster.local/ns/shop/sa/server"}, names)
         self.assertIsNone(self.api.find("Secret", mesh.SYSTEM, "osm-ca-bundle"))
         wait_for("no request is left", lambda: not set(self.requests()) - known, 20)
 
     def test_a_cluster_issuer_signs_as_well(self):
         known = set(self.requests())
-        process = self.start_controller("by-cluster-issuer", "--cert-manager-issuer-kind",
-                                        "ClusterIssuer")
+        process = self.start_controller("by-cluster-issuer", "--cert-manager-issuer-kind", "ClusterIssuer")
         self.ready(process)
         self.assertIn("ClusterIssuer osm-ca", process.text())
         wait_for("no request is left", lambda: not set(self.requests()) - known, 20)
@@ -147,9 +174,10 @@ class CertManagerDeadlineTest(CertManagerCase):
         known = set(self.requests())
         process = self.start_controller("late")
         request = self.new_request(known)
-        self.assertEqual({"app.kubernetes.io/name": "openservicemesh.io",
-                          "app.kubernetes.io/component": "certificate-request"},
-                         request["metadata"]["labels"])
+        self.assertEqual(
+            {"app.kubernetes.io/name": "openservicemesh.io", "app.kubernetes.io/component": "certificate-request"},
+            request["metadata"]["labels"],
+        )
         self.wait_for_reason(process, "within 60 s", "it is not approved", timeout=90)
         self.assertNotIn(request["metadata"]["name"], self.requests())
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """libosm's client of the API server, its informers and its store, against a real one."""
+
 import base64
 import json
 import os
@@ -32,7 +33,11 @@ class Follower:
         self.lines, self.changed = queue.Queue(), []
         self.process = subprocess.Popen(
             command_with_parent_death(cluster.namespace.command(program, kubeconfig, ns)),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -99,20 +104,45 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{
         self.directory = directory
         directory.mkdir()
         script = directory / "mint"
-        script.write_text(self.SCRIPT.format(
-            python=sys.executable, directory=directory, admin=cluster.kubeconfig, ns=ns,
-            kubectl=shutil.which(kubectl_program()), account=account))
+        script.write_text(
+            self.SCRIPT.format(
+                python=sys.executable,
+                directory=directory,
+                admin=cluster.kubeconfig,
+                ns=ns,
+                kubectl=shutil.which(kubectl_program()),
+                account=account,
+            )
+        )
         script.chmod(0o700)
         self.kubeconfig = directory / "config"
-        self.kubeconfig.write_text(json.dumps({
-            "current-context": "c", "contexts": [{"name": "c", "context": {
-                "cluster": "k", "user": "u"}}],
-            "clusters": [{"name": "k", "cluster": {
-                "server": cluster.server, "certificate-authority": str(cluster.pki.ca)}}],
-            "users": [{"name": "u", "user": {"exec": {
-                "apiVersion": "client.authentication.k8s.io/v1", "command": "./mint",
-                "interactiveMode": "Never",
-                "env": [{"name": "HOME", "value": str(directory)}]}}}]}))
+        self.kubeconfig.write_text(
+            json.dumps(
+                {
+                    "current-context": "c",
+                    "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                    "clusters": [
+                        {
+                            "name": "k",
+                            "cluster": {"server": cluster.server, "certificate-authority": str(cluster.pki.ca)},
+                        }
+                    ],
+                    "users": [
+                        {
+                            "name": "u",
+                            "user": {
+                                "exec": {
+                                    "apiVersion": "client.authentication.k8s.io/v1",
+                                    "command": "./mint",
+                                    "interactiveMode": "Never",
+                                    "env": [{"name": "HOME", "value": str(directory)}],
+                                }
+                            },
+                        }
+                    ],
+                }
+            )
+        )
 
     def say(self, **settings):
         (self.directory / "new").write_text(json.dumps(settings))
@@ -124,8 +154,7 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{
         if what != "id":
             return [token[what] for token in tokens]
         claims = [token["token"].split(".")[1] for token in tokens]
-        return ["JTI=" + json.loads(base64.urlsafe_b64decode(c + "=" * (-len(c) % 4)))["jti"]
-                for c in claims]
+        return ["JTI=" + json.loads(base64.urlsafe_b64decode(c + "=" * (-len(c) % 4)))["jti"] for c in claims]
 
 
 class ClientTest(unittest.TestCase):
@@ -153,10 +182,16 @@ class ClientTest(unittest.TestCase):
         nobody = self.cluster.kubeconfig_of("nobody", self.cluster.pki.user("nobody"))
         ran = subprocess.run(
             self.cluster.namespace.command(
-                "env", f"KUBERNETES_LIVE_CONFIG={self.cluster.kubeconfig}",
+                "env",
+                f"KUBERNETES_LIVE_CONFIG={self.cluster.kubeconfig}",
                 f"KUBERNETES_LIVE_NOBODY={nobody}",
-                pathlib.Path(meshcase._programs.bin) / "kubernetes_live_test", f"-ts={suite}??live"),
-            capture_output=True, text=True, timeout=240)
+                pathlib.Path(meshcase._programs.bin) / "kubernetes_live_test",
+                f"-ts={suite}??live",
+            ),
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
         self.assertRegex(ran.stdout, r"test cases: +[1-9]", "no test has this name")
 
@@ -173,8 +208,7 @@ class ClientTest(unittest.TestCase):
         self.run_live("kubernetes::Api after a restart")
 
     def test_the_store_holds_what_the_mesh_reads(self):
-        self.api.apply(k8s.namespace("shop", **MONITORED), k8s.namespace("other"),
-                       k8s.service("shop", "web"))
+        self.api.apply(k8s.namespace("shop", **MONITORED), k8s.namespace("other"), k8s.service("shop", "web"))
         follower = self.follow()
         follower.wait_until_synced()
         namespaces = follower.list("Namespace")
@@ -189,21 +223,24 @@ class ClientTest(unittest.TestCase):
         self.assertEqual("true", follower.ask("catch_up Service shop/web3 10000"))
         self.assertIn("shop/web3", follower.list("Service"))
         # One that leaves the selection is gone, as one that is deleted.
-        self.api.patch("Namespace", None, "shop",
-                       {"metadata": {"labels": {"openservicemesh.io/monitored-by": None}}})
+        self.api.patch("Namespace", None, "shop", {"metadata": {"labels": {"openservicemesh.io/monitored-by": None}}})
         wait_for("the namespace has left", lambda: "/shop" not in follower.list("Namespace"))
 
     def test_kinds_are_found_when_their_crds_are_installed_and_given_up_with_them(self):
         self.api.apply(k8s.namespace("crds"))
         follower = self.follow()
         follower.wait_until_synced()
-        self.assertIn("install the CustomResourceDefinition tcproutes.specs.smi-spec.io",
-                      follower.ask("problems"))
+        self.assertIn("install the CustomResourceDefinition tcproutes.specs.smi-spec.io", follower.ask("problems"))
         self.cluster.kubectl("apply", "--server-side", "-f", CRDS)
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        self.api.apply({"apiVersion": "specs.smi-spec.io/v1alpha4", "kind": "TCPRoute",
-                        "metadata": {"name": "r", "namespace": "crds"},
-                        "spec": {"matches": {"ports": [80]}}})
+        self.api.apply(
+            {
+                "apiVersion": "specs.smi-spec.io/v1alpha4",
+                "kind": "TCPRoute",
+                "metadata": {"name": "r", "namespace": "crds"},
+                "spec": {"matches": {"ports": [80]}},
+            }
+        )
         wait_for("the route is found", lambda: follower.list("TCPRoute") == ["crds/r"], 70)
         wait_for("nothing is missing", lambda: follower.ask("problems") == "0", 70)
         # The server forgets the objects first, and then the resource.
@@ -212,8 +249,12 @@ class ClientTest(unittest.TestCase):
         self.assertEqual("true", follower.ask("synced"))
 
     def test_a_server_that_is_away_takes_nothing_and_its_changes_are_caught_up(self):
-        self.api.apply(k8s.namespace("away", **MONITORED), k8s.service("away", "kept"),
-                       k8s.service("away", "deleted"), k8s.service("away", "changed"))
+        self.api.apply(
+            k8s.namespace("away", **MONITORED),
+            k8s.service("away", "kept"),
+            k8s.service("away", "deleted"),
+            k8s.service("away", "changed"),
+        )
         follower = self.follow()
         follower.wait_until_synced()
         self.stop_api_server()
@@ -227,31 +268,56 @@ class ClientTest(unittest.TestCase):
         self.api.delete("Service", "away", "deleted")
         self.api.patch("Service", "away", "changed", {"metadata": {"labels": {"new": "label"}}})
         self.api.apply(k8s.service("away", "made"))
-        wait_for("the changes are known", lambda: set(follower.list("Service")) >= {
-            "away/kept", "away/changed", "away/made"} and
-            "away/deleted" not in follower.list("Service"), NOTICED)
-        wait_for("the label is known", lambda: follower.get("Service", "away/changed")["metadata"]
-                 .get("labels") == {"new": "label"}, NOTICED)
+        wait_for(
+            "the changes are known",
+            lambda: (
+                set(follower.list("Service")) >= {"away/kept", "away/changed", "away/made"}
+                and "away/deleted" not in follower.list("Service")
+            ),
+            NOTICED,
+        )
+        wait_for(
+            "the label is known",
+            lambda: follower.get("Service", "away/changed")["metadata"].get("labels") == {"new": "label"},
+            NOTICED,
+        )
         wait_for("nothing is missing", lambda: "refused" not in follower.ask("problems"), 40)
         told = [c for c in follower.changed if c.startswith("Service away/")]
         self.assertNotIn("Service away/kept", told)
 
     def test_a_token_is_read_again_from_its_file(self):
-        self.api.apply(k8s.namespace("tokens"), k8s.account("tokens", "reader"), {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": "tokens-reader"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-                        "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "tokens"}]})
+        self.api.apply(
+            k8s.namespace("tokens"),
+            k8s.account("tokens", "reader"),
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "tokens-reader"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "tokens"}],
+            },
+        )
         directory = self.rig.directory / "tokens"
         directory.mkdir()
         (directory / "token").write_text("not.a.token")
-        (directory / "config").write_text(json.dumps({
-            "current-context": "c", "contexts": [{"name": "c", "context": {
-                "cluster": "k", "user": "u"}}],
-            "clusters": [{"name": "k", "cluster": {
-                "server": self.cluster.server, "certificate-authority": str(self.cluster.pki.ca)}}],
-            "users": [{"name": "u", "user": {"tokenFile": "token"}}]}))
+        (directory / "config").write_text(
+            json.dumps(
+                {
+                    "current-context": "c",
+                    "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                    "clusters": [
+                        {
+                            "name": "k",
+                            "cluster": {
+                                "server": self.cluster.server,
+                                "certificate-authority": str(self.cluster.pki.ca),
+                            },
+                        }
+                    ],
+                    "users": [{"name": "u", "user": {"tokenFile": "token"}}],
+                }
+            )
+        )
         follower = self.follow(directory / "config")
         wait_for("it is refused", lambda: "Unauthorized" in follower.ask("problems"), 20)
         self.assertEqual("false", follower.ask("synced"))
@@ -266,13 +332,20 @@ class ClientTest(unittest.TestCase):
         self.stop_api_server()
         self.addCleanup(self.cluster.stop_api_server)
         self.cluster.start_api_server("--watch-cache=false")
-        self.api.apply(k8s.namespace("compacted", **MONITORED), *(
-            k8s.service("compacted", name) for name in ("kept", "deleted", "changed")))
+        self.api.apply(
+            k8s.namespace("compacted", **MONITORED),
+            *(k8s.service("compacted", name) for name in ("kept", "deleted", "changed")),
+        )
         line = Line(self.cluster.namespace, self.cluster.address, API_PORT)
         self.addCleanup(line.cut)
-        follower = self.follow(write_kubeconfig(
-            self.cluster.directory / "line.kubeconfig", f"https://{line.address}:{line.port}",
-            self.cluster.pki.ca, self.cluster.admin))
+        follower = self.follow(
+            write_kubeconfig(
+                self.cluster.directory / "line.kubeconfig",
+                f"https://{line.address}:{line.port}",
+                self.cluster.pki.ca,
+                self.cluster.admin,
+            )
+        )
         follower.wait_until_synced()
 
         def count(metric, *labels):
@@ -287,15 +360,21 @@ class ClientTest(unittest.TestCase):
         self.cluster.compact_etcd()
         del follower.changed[:]
         line.mend()
-        wait_for("what happened meanwhile is known", lambda: {
-            s for s in follower.list("Service") if s.startswith("compacted/")} == {
-                "compacted/kept", "compacted/changed", "compacted/made"}, 20)
-        self.assertEqual({"new": "label"}, follower.get("Service", "compacted/changed")[
-            "metadata"].get("labels"))
+        wait_for(
+            "what happened meanwhile is known",
+            lambda: (
+                {s for s in follower.list("Service") if s.startswith("compacted/")}
+                == {"compacted/kept", "compacted/changed", "compacted/made"}
+            ),
+            20,
+        )
+        self.assertEqual({"new": "label"}, follower.get("Service", "compacted/changed")["metadata"].get("labels"))
         self.assertEqual(1, count("osm_kubernetes_watch_restarts_total", "gone"))
         self.assertEqual(lists + 1, count("osm_kubernetes_watch_lists_total"))
-        self.assertEqual({"Service compacted/" + name for name in ("deleted", "changed", "made")},
-                         {c for c in follower.changed if c.startswith("Service compacted/")})
+        self.assertEqual(
+            {"Service compacted/" + name for name in ("deleted", "changed", "made")},
+            {c for c in follower.changed if c.startswith("Service compacted/")},
+        )
         # It is a watch again, not one list after another.
         self.api.apply(k8s.service("compacted", "later"))
         wait_for("it is followed on", lambda: "compacted/later" in follower.list("Service"))
@@ -304,15 +383,19 @@ class ClientTest(unittest.TestCase):
     def test_a_plugin_mints_tokens_anew_before_they_expire_and_when_they_are_refused(self):
         # Whose requests the audit log keeps.
         ns, account = "osm-system", "osm-controller"
-        self.api.apply(k8s.namespace(ns), k8s.account(ns, account), {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": "minted"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-                        "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ns}]})
+        self.api.apply(
+            k8s.namespace(ns),
+            k8s.account(ns, account),
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "minted"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ns}],
+            },
+        )
         for ticket in ("first", "second", "third"):  # a token lives no longer than its Secret
-            self.api.apply({"apiVersion": "v1", "kind": "Secret",
-                            "metadata": {"name": ticket, "namespace": ns}})
+            self.api.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": ticket, "namespace": ns}})
         plugin = MintingPlugin(self.cluster, self.rig.directory / "plugin", ns, account)
         plugin.say(ticket="first", seconds=35)  # 30 of which are left when it is renewed
         follower = self.follow(plugin.kubeconfig)
@@ -324,15 +407,13 @@ class ClientTest(unittest.TestCase):
 
         wait_for("tokens are renewed", lambda: catch_up() and len(plugin.minted()) >= 3, 40)
         plugin.say(ticket="second", seconds=3600)
-        wait_for("one that lives long is there",
-                 lambda: catch_up() and plugin.minted()[-1] == "second", 40)
+        wait_for("one that lives long is there", lambda: catch_up() and plugin.minted()[-1] == "second", 40)
         minted = len(plugin.minted())
         self.assertTrue(catch_up())
         self.assertEqual(minted, len(plugin.minted()))
         plugin.say(ticket="third", seconds=3600)
         self.api.delete("Secret", ns, "second")
-        wait_for("the refused token is replaced",
-                 lambda: catch_up() and plugin.minted()[-1] == "third", 40)
+        wait_for("the refused token is replaced", lambda: catch_up() and plugin.minted()[-1] == "third", 40)
         self.assertEqual(set(plugin.minted("id")), self.cluster.tokens_of(account))
         self.api.apply(k8s.service(ns, "minted"))
         wait_for("it follows on", lambda: f"{ns}/minted" in follower.list("Service"))
@@ -345,12 +426,15 @@ class ClientTest(unittest.TestCase):
         follower = self.follow(self.cluster.kubeconfig_of_account("rbac", "narrow"))
         wait_for("it is refused", lambda: "is forbidden" in follower.ask("problems"), 20)
         self.assertIn("grant it to this account (RBAC)", follower.ask("problems"))
-        self.api.apply({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": "rbac-narrow"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-                        "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "narrow", "namespace": "rbac"}]})
+        self.api.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "rbac-narrow"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": "narrow", "namespace": "rbac"}],
+            }
+        )
         follower.wait_until_synced(40)
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Commands of `osm` that change and list the namespaces and meshes of a cluster, whose DNS has a
 domain of its own; the first call of docs/kubernetes.md."""
+
 import json
 import re
 import shlex
 import subprocess
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.node_agent import Image
 from lib.kube.rotation import documented_commands
 from lib.mesh import meshcase, objects
@@ -16,14 +17,18 @@ from lib.net.processes import NotYet, wait_for
 PAGE = mesh.ROOT / "docs/kubernetes.md"
 MESH, IGNORE = "openservicemesh.io/monitored-by", "openservicemesh.io/ignore"
 INJECTION, METRICS = "openservicemesh.io/sidecar-injection", "openservicemesh.io/metrics"
-SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": "15010",
-           "prometheus.io/path": "/stats/prometheus"}
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": "15010", "prometheus.io/path": "/stats/prometheus"}
 
 
 def general(text):
     """An output without the parts that differ at each run: names of pods, times, addresses."""
-    for varying in (r"(?<=-)[a-z0-9]{6,10}-[a-z0-9]{5}\b", r"\d{4}-\d\d-\d\dT\S+", r"\d+(\.\d+){3}",
-                    r"(?<=after )\d+(?= ms)", r"(?<=generation )\d+"):
+    for varying in (
+        r"(?<=-)[a-z0-9]{6,10}-[a-z0-9]{5}\b",
+        r"\d{4}-\d\d-\d\dT\S+",
+        r"\d+(\.\d+){3}",
+        r"(?<=after )\d+(?= ms)",
+        r"(?<=generation )\d+",
+    ):
         text = re.sub(varying, "*", text)
     return re.sub(r" +", " ", text).strip()
 
@@ -51,15 +56,22 @@ class CommandsTest(kubecase.MeshCase):
     def marks(self, name):
         """(labels, annotations) of a namespace that belong to the mesh."""
         metadata = self.api.get("Namespace", None, name)["metadata"]
-        return tuple({k: v for k, v in metadata.get(what, {}).items()
-                      if k.startswith("openservicemesh.io/")} for what in ("labels", "annotations"))
+        return tuple(
+            {k: v for k, v in metadata.get(what, {}).items() if k.startswith("openservicemesh.io/")}
+            for what in ("labels", "annotations")
+        )
 
     def has_sidecar(self, ns):
         """True if a new pod of the namespace would get one."""
-        pod = self.api.create({"apiVersion": "v1", "kind": "Pod",
-                               "metadata": {"name": "any", "namespace": ns},
-                               "spec": {"containers": [k8s.shell_container("app", "exec sleep 1")]}},
-                              dryRun="All")
+        pod = self.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "any", "namespace": ns},
+                "spec": {"containers": [k8s.shell_container("app", "exec sleep 1")]},
+            },
+            dryRun="All",
+        )
         return "envoy" in json.dumps(pod["spec"])
 
     def wait_for_sidecars(self, ns, wanted=True):
@@ -81,7 +93,10 @@ class CommandsTest(kubecase.MeshCase):
         client = self.start_clients("mall", "api", "other")
         api, other = (f"{name}.mall.svc.{self.DOMAIN}" for name in ("api", "other"))
         url = f"{api}:{k8s.PORT}"
-        server = lambda: json.loads(self.wait_for_answer(client, 200, url))["pod"]
+
+        def server():
+            return json.loads(self.wait_for_answer(client, 200, url))["pod"]
+
         self.assertTrue(server().startswith("api-"))
         self.api.apply(objects.split("mall", "all", api, **{other: 1}))
         wait_for("the split is obeyed", lambda: server().startswith("other-"))
@@ -92,8 +107,11 @@ class CommandsTest(kubecase.MeshCase):
         asked = "policy", "explain", "mall/client", "mall/api", "--port", str(k8s.PORT), "--host"
         self.osm(*asked, api)
         self.assertIn(foreign, self.osm(*asked, foreign, code=3))
-        self.api.apply(objects.upstream_setting("mall", "once", api, rateLimit={
-            "local": {"http": {"requests": 1, "unit": "hour"}}}))
+        self.api.apply(
+            objects.upstream_setting(
+                "mall", "once", api, rateLimit={"local": {"http": {"requests": 1, "unit": "hour"}}}
+            )
+        )
         self.wait_for_answer(client, 429, url)
 
     def test_an_added_namespace_is_in_the_mesh_until_it_is_removed(self):
@@ -119,10 +137,12 @@ class CommandsTest(kubecase.MeshCase):
         self.osm("namespace", "add", "blue", "--mesh-name", "blue")
         self.osm("namespace", "ignore", "ignored")
         self.assertEqual(self.marks("ignored"), ({IGNORE: "true"}, {}))
-        for name, says in (("blue", "osm namespace remove blue --mesh-name blue"),
-                           ("ignored", "kubectl label namespace ignored openservicemesh.io/ignore-"),
-                           (mesh.SYSTEM, "has a control plane"),
-                           ("absent", "kubectl create namespace absent")):
+        for name, says in (
+            ("blue", "osm namespace remove blue --mesh-name blue"),
+            ("ignored", "kubectl label namespace ignored openservicemesh.io/ignore-"),
+            (mesh.SYSTEM, "has a control plane"),
+            ("absent", "kubectl create namespace absent"),
+        ):
             with self.subTest(name):
                 before = None if name == "absent" else self.marks(name)
                 self.assertIn(says, self.osm("namespace", "add", name, code=1))
@@ -142,13 +162,17 @@ class CommandsTest(kubecase.MeshCase):
         self.api.apply(k8s.deployment("plain", "new"))
         self.wait_until_available("plain", "new")
         listed = self.listed("--mesh-name", "osm")["plain"]
-        self.assertEqual((listed["mesh"], listed["sidecar_injection"], listed["pods"],
-                          listed["pods_with_sidecar"]), ("osm", "enabled", 2, 1))
+        self.assertEqual(
+            (listed["mesh"], listed["sidecar_injection"], listed["pods"], listed["pods_with_sidecar"]),
+            ("osm", "enabled", 2, 1),
+        )
         self.assertRegex(self.osm("namespace", "list"), r"(?m)^plain +osm +enabled +- +2 +1$")
         [shown] = self.osm_json("mesh", "list")["meshes"]
         pods = [p["metadata"]["name"] for p in self.pods(mesh.SYSTEM, "osm-controller")]
-        self.assertEqual((shown["name"], shown["namespace"], shown["controllers"]),
-                         ("osm", mesh.SYSTEM, [{"name": name, "ready": True} for name in pods]))
+        self.assertEqual(
+            (shown["name"], shown["namespace"], shown["controllers"]),
+            ("osm", mesh.SYSTEM, [{"name": name, "ready": True} for name in pods]),
+        )
         self.assertRegex(shown["version"], r"^\d+\.\d+\.\d+$")
         self.assertIn("plain", shown["namespaces"])
         self.assertRegex(self.osm("mesh", "list"), r"(?m)^osm +osm-system +\d\S+ +1/1 +.*plain")
@@ -160,15 +184,16 @@ class CommandsTest(kubecase.MeshCase):
             self.make(name)
         self.osm("namespace", "add", "metered", "other")
         self.wait_for_sidecars("metered")
-        self.api.apply(k8s.deployment("metered", "web"), k8s.deployment(
-            "metered", "own", annotations={"prometheus.io/port": "8080"}))
+        self.api.apply(
+            k8s.deployment("metered", "web"),
+            k8s.deployment("metered", "own", annotations={"prometheus.io/port": "8080"}),
+        )
         for name in ("web", "own"):
             self.wait_until_available("metered", name)
 
         def scraped(app):
             [pod] = self.pods("metered", app)
-            return {k: v for k, v in pod["metadata"].get("annotations", {}).items()
-                    if k.startswith("prometheus.io/")}
+            return {k: v for k, v in pod["metadata"].get("annotations", {}).items() if k.startswith("prometheus.io/")}
 
         self.assertEqual(scraped("web"), {})
         told = self.osm("metrics", "enable", "--namespace", "metered,other")
@@ -180,23 +205,21 @@ class CommandsTest(kubecase.MeshCase):
         self.assertNotIn(METRICS, self.marks("metered")[1])
         self.assertEqual((scraped("web"), scraped("own")), ({}, {"prometheus.io/port": "8080"}))
         self.make("outside")
-        self.assertIn("osm namespace add outside",
-                      self.osm("metrics", "enable", "--namespace", "outside", code=1))
+        self.assertIn("osm namespace add outside", self.osm("metrics", "enable", "--namespace", "outside", code=1))
 
     def run_inside(self, command):
         """Output and exit code of `kubectl exec`, as the node's agent runs it."""
         words = shlex.split(command)
         self.assertEqual(["kubectl", "exec", "-n"], words[:3])
         pod = self.pod_of(words[3], words[4].removeprefix("deployment/")).run
-        container, = (c for c in pod.containers if c.name == words[6])
+        (container,) = (c for c in pod.containers if c.name == words[6])
         ran = subprocess.run(container.enter(words[8:]), capture_output=True, text=True, timeout=20)
         return ran.stdout + ran.stderr, ran.returncode
 
     def test_the_first_call_is_refused_and_then_allowed_as_the_page_says(self):
         self.agent.images.update({"python": Image(["python3"]), "curlimages/curl": Image(["curl"])})
         section = re.search(r"^## First call$(.*?)^## ", PAGE.read_text(), re.M | re.S)[1]
-        listed, refused, denied, allowed = map(
-            general, re.findall(r"^```text\n(.*?)^```", section, re.M | re.S))
+        listed, refused, denied, allowed = map(general, re.findall(r"^```text\n(.*?)^```", section, re.M | re.S))
         join, make, show, call, explain, allow, ask, remove = documented_commands("First call", PAGE)
         self.shell(join)
         self.shell(make)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The cost of one replica to a real API server with 10,000 pods and 1,000 services: its start, at
 rest, in a rollout, and in admissions whose Secrets are written."""
+
 import collections
 import contextlib
 import http.client
@@ -14,8 +15,7 @@ import threading
 import time
 import uuid
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
 from lib.kube.api import Credentials, write_kubeconfig
 from lib.kube.cluster import API_PORT
 from lib.kube.line import Line
@@ -30,19 +30,33 @@ MOST_TIMES = 3  # the p99 of an admission, compared with that of its Secret's wr
 
 
 def metadata(kind, ns, name, **more):
-    return {"name": name, "namespace": ns, "creationTimestamp": CREATED,
-            "uid": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {ns}/{name} {more}")), **more}
+    return {
+        "name": name,
+        "namespace": ns,
+        "creationTimestamp": CREATED,
+        "uid": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {ns}/{name} {more}")),
+        **more,
+    }
 
 
 def container(name):
-    return {"name": name, "image": f"registry.example.org/{name}:1", "imagePullPolicy": "IfNotPresent",
-            "ports": [{"name": f"{name}-http", "containerPort": 8080, "protocol": "TCP"}],
-            "env": [{"name": f"VARIABLE_{i}", "value": f"value of variable {i}"} for i in range(20)],
-            "resources": {"limits": {"cpu": "500m", "memory": "512Mi"}},
-            "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"},
-                               "periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1,
-                               "failureThreshold": 3},
-            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+    return {
+        "name": name,
+        "image": f"registry.example.org/{name}:1",
+        "imagePullPolicy": "IfNotPresent",
+        "ports": [{"name": f"{name}-http", "containerPort": 8080, "protocol": "TCP"}],
+        "env": [{"name": f"VARIABLE_{i}", "value": f"value of variable {i}"} for i in range(20)],
+        "resources": {"limits": {"cpu": "500m", "memory": "512Mi"}},
+        "readinessProbe": {
+            "httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"},
+            "periodSeconds": 10,
+            "timeoutSeconds": 1,
+            "successThreshold": 1,
+            "failureThreshold": 3,
+        },
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
 
 
 def address(number):
@@ -54,31 +68,50 @@ def pod(ns, service, number, name, ready=True):
     proxy = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{ns}/{name}"))
     secret = f"envoy-bootstrap-config-{proxy}"
     return f"pods/{ns}/{name}", {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": metadata("pod", ns, name, labels={"app": service, "osm-proxy-uuid": proxy}),
-        "spec": {"serviceAccountName": service, "nodeName": "elsewhere", "restartPolicy": "Always",
-                 "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
-                 "terminationGracePeriodSeconds": 30, "securityContext": {},
-                 "containers": [container("app"), container("envoy")],
-                 "volumes": [{"name": "bootstrap", "secret": {"secretName": secret,
-                                                              "defaultMode": 420}}]},
-        "status": {"phase": "Running", "podIP": address(number),
-                   "podIPs": [{"ip": address(number)}], "startTime": CREATED,
-                   "conditions": [{"type": "Ready", "status": str(ready), "lastProbeTime": None,
-                                   "lastTransitionTime": CREATED}], "qosClass": "Burstable"}}
+        "spec": {
+            "serviceAccountName": service,
+            "nodeName": "elsewhere",
+            "restartPolicy": "Always",
+            "dnsPolicy": "ClusterFirst",
+            "schedulerName": "default-scheduler",
+            "terminationGracePeriodSeconds": 30,
+            "securityContext": {},
+            "containers": [container("app"), container("envoy")],
+            "volumes": [{"name": "bootstrap", "secret": {"secretName": secret, "defaultMode": 420}}],
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": address(number),
+            "podIPs": [{"ip": address(number)}],
+            "startTime": CREATED,
+            "conditions": [
+                {"type": "Ready", "status": str(ready), "lastProbeTime": None, "lastTransitionTime": CREATED}
+            ],
+            "qosClass": "Burstable",
+        },
+    }
 
 
 def slice_of(ns, service, names):
     """(key, object): `names` are its pods, by number."""
     return f"endpointslices/{ns}/{service}-slice", {
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": metadata("slice", ns, f"{service}-slice",
-                             labels={"kubernetes.io/service-name": service}),
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "addressType": "IPv4",
+        "metadata": metadata("slice", ns, f"{service}-slice", labels={"kubernetes.io/service-name": service}),
         "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-        "endpoints": [{"addresses": [address(number)],
-                       "conditions": {"ready": True, "serving": True, "terminating": False},
-                       "targetRef": {"kind": "Pod", "name": name, "namespace": ns}}
-                      for number, name in names.items()]}
+        "endpoints": [
+            {
+                "addresses": [address(number)],
+                "conditions": {"ready": True, "serving": True, "terminating": False},
+                "targetRef": {"kind": "Pod", "name": name, "namespace": ns},
+            }
+            for number, name in names.items()
+        ],
+    }
 
 
 class Service:
@@ -92,23 +125,33 @@ class Service:
 
     def objects(self):
         service = {
-            "apiVersion": "v1", "kind": "Service",
+            "apiVersion": "v1",
+            "kind": "Service",
             "metadata": metadata("service", self.ns, self.name),
-            "spec": {"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"],
-                     "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
-                     "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
-                     "selector": {"app": self.name},
-                     "ports": [{"name": "http", "port": 8080, "targetPort": 8080,
-                                "protocol": "TCP"}]}}
-        account = {"apiVersion": "v1", "kind": "ServiceAccount",
-                   "metadata": metadata("account", self.ns, self.name)}
-        return [(f"services/specs/{self.ns}/{self.name}", service),
-                (f"serviceaccounts/{self.ns}/{self.name}", account), *self.running()]
+            "spec": {
+                "type": "ClusterIP",
+                "clusterIP": "None",
+                "clusterIPs": ["None"],
+                "ipFamilies": ["IPv4"],
+                "ipFamilyPolicy": "SingleStack",
+                "sessionAffinity": "None",
+                "internalTrafficPolicy": "Cluster",
+                "selector": {"app": self.name},
+                "ports": [{"name": "http", "port": 8080, "targetPort": 8080, "protocol": "TCP"}],
+            },
+        }
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata("account", self.ns, self.name)}
+        return [
+            (f"services/specs/{self.ns}/{self.name}", service),
+            (f"serviceaccounts/{self.ns}/{self.name}", account),
+            *self.running(),
+        ]
 
     def running(self, ready=True):
-        return [*(pod(self.ns, self.name, number, name, ready)
-                  for number, name in self.pods().items()),
-                slice_of(self.ns, self.name, self.pods())]
+        return [
+            *(pod(self.ns, self.name, number, name, ready) for number, name in self.pods().items()),
+            slice_of(self.ns, self.name, self.pods()),
+        ]
 
     def roll_out(self):
         """The writes of a rollout: new pods, which are ready later, in place of the old ones."""
@@ -125,8 +168,9 @@ def cpu_seconds(pid):
 
 def cpu_waits(pid):
     """Seconds for which its threads were ready to run and had no CPU."""
-    return sum(int((task / "schedstat").read_text().split()[1]) / 1e9
-               for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+    return sum(
+        int((task / "schedstat").read_text().split()[1]) / 1e9 for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+    )
 
 
 class CostTest(kubecase.KubeCase):
@@ -136,16 +180,29 @@ class CostTest(kubecase.KubeCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.api.apply(*(o for o in mesh.rendered() if o["kind"] not in (
-            "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")))
+        cls.api.apply(
+            *(
+                o
+                for o in mesh.rendered()
+                if o["kind"] not in ("Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+            )
+        )
         cls.api.apply(*(mesh.namespace(f"ns-{i}") for i in range(NAMESPACES)))
         cls.cluster.processes["kube-controller-manager"].end()
         cls.services = [Service(i) for i in range(NAMESPACES * SERVICES)]
         cls.cluster.store(*(o for service in cls.services for o in service.objects()))
-        cls.api.apply(*(o for i in range(NAMESPACES) for o in (
-            objects.routes(f"ns-{i}", "routes", all={}),
-            objects.target(f"ns-{i}", "access", "s-0", [(f"ns-{i}", "s-1")],
-                           ("HTTPRouteGroup", "routes", ["all"])))))
+        cls.api.apply(
+            *(
+                o
+                for i in range(NAMESPACES)
+                for o in (
+                    objects.routes(f"ns-{i}", "routes", all={}),
+                    objects.target(
+                        f"ns-{i}", "access", "s-0", [(f"ns-{i}", "s-1")], ("HTTPRouteGroup", "routes", ["all"])
+                    ),
+                )
+            )
+        )
         cls.line = Line(cls.cluster.namespace, cls.cluster.address, API_PORT)
         cls.addClassCleanup(cls.line.cut)
         cls.start_controller("first-controller")
@@ -154,17 +211,35 @@ class CostTest(kubecase.KubeCase):
     def kubeconfig(cls, account):
         """By way of the line."""
         token = Credentials(token=cls.api.token_of(mesh.SYSTEM, account))
-        return write_kubeconfig(cls.cluster.directory / f"{account}.kubeconfig",
-                                f"https://{cls.line.address}:{cls.line.port}", cls.cluster.pki.ca,
-                                token)
+        return write_kubeconfig(
+            cls.cluster.directory / f"{account}.kubeconfig",
+            f"https://{cls.line.address}:{cls.line.port}",
+            cls.cluster.pki.ca,
+            token,
+        )
 
     @classmethod
     def start_controller(cls, name):
-        cls.controller = cls.rig.start(name, cls.cluster.namespace.command(
-            meshcase._programs.controller, "--kubeconfig", cls.kubeconfig("osm-controller"),
-            "--state-dir", cls.rig.directory / f"{name}-state", "--ca-store", "kubernetes",
-            "--ads-address", "127.0.0.1:15128", "--http-address", f"127.0.0.1:{ADMIN}",
-            "--validator-address", "127.0.0.1:9093", "--remote-admin-address", "127.0.0.1:9094"))
+        cls.controller = cls.rig.start(
+            name,
+            cls.cluster.namespace.command(
+                meshcase._programs.controller,
+                "--kubeconfig",
+                cls.kubeconfig("osm-controller"),
+                "--state-dir",
+                cls.rig.directory / f"{name}-state",
+                "--ca-store",
+                "kubernetes",
+                "--ads-address",
+                "127.0.0.1:15128",
+                "--http-address",
+                f"127.0.0.1:{ADMIN}",
+                "--validator-address",
+                "127.0.0.1:9093",
+                "--remote-admin-address",
+                "127.0.0.1:9094",
+            ),
+        )
         cls.ready(cls.controller, ADMIN)
 
     @classmethod
@@ -178,8 +253,7 @@ class CostTest(kubecase.KubeCase):
 
     def metric(self, name, port=ADMIN):
         _, text = self.cluster.namespace.http("127.0.0.1", port, "GET", "/metrics")
-        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
-                   if line.startswith(name))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
     def memory_peak(self):
         status = pathlib.Path(f"/proc/{self.controller.pid}/status").read_text()
@@ -190,21 +264,33 @@ class CostTest(kubecase.KubeCase):
         before, carried, begun = self.cluster.etcd_reads(), self.line.carried, time.time()
         self.start_controller("second-controller")
         took, carried = time.time() - begun, self.line.carried - carried
-        wait_for("it tells of the pods", lambda: 10_000 == self.metric(
-            'osm_kubernetes_objects{kind="Pod"}'), 30)
-        reads = {labels: n - before.get(labels, 0) for labels, n in self.cluster.etcd_reads().items()
-                 if n != before.get(labels, 0)}
+        wait_for("it tells of the pods", lambda: 10_000 == self.metric('osm_kubernetes_objects{kind="Pod"}'), 30)
+        reads = {
+            labels: n - before.get(labels, 0)
+            for labels, n in self.cluster.etcd_reads().items()
+            if n != before.get(labels, 0)
+        }
         lists = self.cluster.lists_since("osm-controller", begun)
-        print(f"a start with 10,000 pods: {took:.1f} s, {carried / 1e6:.1f} MB, {len(lists)} lists, "
-              f"{self.memory_peak():.0f} MiB at most; reads of etcd: {reads}", file=sys.stderr)
+        print(
+            f"a start with 10,000 pods: {took:.1f} s, {carried / 1e6:.1f} MB, {len(lists)} lists, "
+            f"{self.memory_peak():.0f} MiB at most; reads of etcd: {reads}",
+            file=sys.stderr,
+        )
         self.assertEqual([], [uri for uri in lists if "resourceVersion=0" not in uri])
-        self.assertEqual({}, {
-            labels: n for labels, n in reads.items() if 'operation="list"' in labels and
-            "apiServerIPInfo" not in labels})  # the API server's own
+        self.assertEqual(
+            {},
+            {
+                labels: n
+                for labels, n in reads.items()
+                if 'operation="list"' in labels and "apiServerIPInfo" not in labels
+            },
+        )  # the API server's own
         # Such as Leases; they do not grow with the mesh.
         self.assertEqual({}, {labels: n for labels, n in reads.items() if 'type="custom' in labels})
-        self.assertLess(sum(n for labels, n in reads.items() if re.search(
-            'type="(configmaps|secrets|leases|meshconfigs)', labels)), 15)
+        self.assertLess(
+            sum(n for labels, n in reads.items() if re.search('type="(configmaps|secrets|leases|meshconfigs)', labels)),
+            15,
+        )
         self.assertLess(carried, 15e6)  # compressed; the pods alone are 40 MB
 
     def test_at_rest_it_asks_less_than_once_a_second(self):
@@ -213,14 +299,17 @@ class CostTest(kubecase.KubeCase):
         def mark():
             marks.append((time.time(), self.line.carried))
 
-        settled = wait_for("a minute of rest is logged",
-                           self.cluster.settled_minute("osm-controller", mark), 240, interval=1,
-                           retry=(json.JSONDecodeError,))
+        settled = wait_for(
+            "a minute of rest is logged",
+            self.cluster.settled_minute("osm-controller", mark),
+            240,
+            interval=1,
+            retry=(json.JSONDecodeError,),
+        )
         since, carried = marks[-1]
         rate = (self.line.carried - carried) / (time.time() - since)
         requests = collections.Counter((verb, resource) for _, verb, resource in settled)
-        print(f"at rest: {rate:.0f} bytes/s; requests of a minute: {dict(requests)}",
-              file=sys.stderr)
+        print(f"at rest: {rate:.0f} bytes/s; requests of a minute: {dict(requests)}", file=sys.stderr)
         self.assertLess(requests.total(), 60)
         self.assertLess(rate, 1000)
 
@@ -229,10 +318,8 @@ class CostTest(kubecase.KubeCase):
         # objects: those that store() writes at once have one version.
         self.controller.end()
         self.start_controller("third-controller")
-        wait_for("it tells of the pods", lambda: 10_000 == self.metric(
-            'osm_kubernetes_objects{kind="Pod"}'), 30)
-        begun, carried, events = time.time(), self.line.carried, self.metric(
-            'osm_kubernetes_watch_events_total')
+        wait_for("it tells of the pods", lambda: 10_000 == self.metric('osm_kubernetes_objects{kind="Pod"}'), 30)
+        begun, carried, events = time.time(), self.line.carried, self.metric("osm_kubernetes_watch_events_total")
         rolled = self.services[::10]
         for service in rolled:
             fresh, rest = service.roll_out()
@@ -240,28 +327,45 @@ class CostTest(kubecase.KubeCase):
             self.cluster.store(*rest)
 
         def caught_up():
-            pods, told = self.metric('osm_kubernetes_objects{kind="Pod"}'), self.metric(
-                'osm_kubernetes_watch_events_total') - events
+            pods, told = (
+                self.metric('osm_kubernetes_objects{kind="Pod"}'),
+                self.metric("osm_kubernetes_watch_events_total") - events,
+            )
             if pods != 10_000 or told < 31 * len(rolled):  # made, ready and gone; and a slice
                 raise NotYet(f"{pods:.0f} pods, {told:.0f} events")
             return True
 
         wait_for("the rollout is known", caught_up, 120, interval=0.5)
         took, carried = time.time() - begun, self.line.carried - carried
-        requests = collections.Counter((verb, resource) for _, verb, resource in
-                                       self.cluster.requests_since("osm-controller", begun))
-        print(f"a rollout of 1,000 pods in {took:.1f} s: {carried / 1e6:.1f} MB; requests: "
-              f"{dict(requests)}", file=sys.stderr)
+        requests = collections.Counter(
+            (verb, resource) for _, verb, resource in self.cluster.requests_since("osm-controller", begun)
+        )
+        print(
+            f"a rollout of 1,000 pods in {took:.1f} s: {carried / 1e6:.1f} MB; requests: {dict(requests)}",
+            file=sys.stderr,
+        )
         self.assertFalse([r for r in requests if r[0] == "list"])
         self.assertLess(requests.total(), 30 + took)
 
     def test_fifty_admissions_a_second_with_their_secrets(self):
-        injector = self.rig.start("injector", self.cluster.namespace.command(
-            meshcase._programs.bin / "osm-injector", "--kubeconfig",
-            self.cluster.kubeconfig_of_account(mesh.SYSTEM, "osm-injector"),
-            "--listen", f"127.0.0.1:{WEBHOOK}", "--http-address", f"127.0.0.1:{INJECTOR_ADMIN}",
-            "--max-injections-per-second", "1000", "--max-injections-per-second-per-namespace",
-            "1000", "--max-waiting-secrets-per-namespace", "5000"))
+        injector = self.rig.start(
+            "injector",
+            self.cluster.namespace.command(
+                meshcase._programs.bin / "osm-injector",
+                "--kubeconfig",
+                self.cluster.kubeconfig_of_account(mesh.SYSTEM, "osm-injector"),
+                "--listen",
+                f"127.0.0.1:{WEBHOOK}",
+                "--http-address",
+                f"127.0.0.1:{INJECTOR_ADMIN}",
+                "--max-injections-per-second",
+                "1000",
+                "--max-injections-per-second-per-namespace",
+                "1000",
+                "--max-waiting-secrets-per-namespace",
+                "5000",
+            ),
+        )
         self.addCleanup(injector.end)
         self.ready(injector, INJECTOR_ADMIN)
         refused = []
@@ -272,17 +376,24 @@ class CostTest(kubecase.KubeCase):
                 refused.append(answer)
 
         self.asked(range(1), admit, 1)
-        example = next(s for s in self.api.list("Secret", "ns-0")
-                       if s["metadata"]["name"].startswith("envoy-bootstrap-config-"))
+        example = next(
+            s for s in self.api.list("Secret", "ns-0") if s["metadata"]["name"].startswith("envoy-bootstrap-config-")
+        )
         token = self.api.token_of(mesh.SYSTEM, "osm-injector")
 
         def write(_, api, number):
             """What the injector has the API server do, without the injector."""
-            equal = {**example, "metadata": {
-                "name": f"equal-{number}", "namespace": "ns-0",
-                **{k: example["metadata"][k] for k in ("labels", "annotations")}}}
-            status, answer = posted(api, "/api/v1/namespaces/ns-0/secrets",
-                                    json.dumps(equal), Authorization=f"Bearer {token}")
+            equal = {
+                **example,
+                "metadata": {
+                    "name": f"equal-{number}",
+                    "namespace": "ns-0",
+                    **{k: example["metadata"][k] for k in ("labels", "annotations")},
+                },
+            }
+            status, answer = posted(
+                api, "/api/v1/namespaces/ns-0/secrets", json.dumps(equal), Authorization=f"Bearer {token}"
+            )
             if status != 201:
                 refused.append(answer)
 
@@ -290,22 +401,23 @@ class CostTest(kubecase.KubeCase):
             (admit if number % 5 else write)(webhook, api, number)
 
         used, starved = -cpu_seconds(injector.pid), -cpu_waits(injector.pid)
-        asked, took = self.asked(range(1, ADMISSIONS * 5 // 4), either,
-                                 PER_SECOND * 5 / 4)
+        asked, took = self.asked(range(1, ADMISSIONS * 5 // 4), either, PER_SECOND * 5 / 4)
         used, starved = used + cpu_seconds(injector.pid), starved + cpu_waits(injector.pid)
         writes = [wait for number, wait in asked if number % 5 == 0]
         waits = [wait for number, wait in asked if number % 5]
         (half, most), (write_half, write_most) = map(percentiles, (waits, writes))
-        print(f"{len(waits) / took:.0f} admissions/s with their Secrets: {half:.1f} ms in the "
-              f"middle, p99 {most:.1f} ms, {1000 * max(waits):.0f} ms at most; equal Secrets "
-              f"written without the injector meanwhile: {write_half:.1f} ms, p99 "
-              f"{write_most:.1f} ms; p99 {most / write_most:.1f} times as long; the injector used "
-              f"{1000 * used / ADMISSIONS:.1f} ms of CPU for each, and waited "
-              f"{1000 * starved / ADMISSIONS:.1f} ms for one", file=sys.stderr)
+        print(
+            f"{len(waits) / took:.0f} admissions/s with their Secrets: {half:.1f} ms in the "
+            f"middle, p99 {most:.1f} ms, {1000 * max(waits):.0f} ms at most; equal Secrets "
+            f"written without the injector meanwhile: {write_half:.1f} ms, p99 "
+            f"{write_most:.1f} ms; p99 {most / write_most:.1f} times as long; the injector used "
+            f"{1000 * used / ADMISSIONS:.1f} ms of CPU for each, and waited "
+            f"{1000 * starved / ADMISSIONS:.1f} ms for one",
+            file=sys.stderr,
+        )
         self.assertEqual([], refused[:1])
         self.assertEqual(ADMISSIONS, len(waits))
-        written = [r for r in self.cluster.requests_since("osm-injector", 0)
-                   if r[1:] == ("create", "secrets")]
+        written = [r for r in self.cluster.requests_since("osm-injector", 0) if r[1:] == ("create", "secrets")]
         self.assertGreaterEqual(len(written), ADMISSIONS + len(writes))
         self.assertGreater(len(waits) / took, 50)
         handshakes = self.metric("osm_webhook_handshakes_total", INJECTOR_ADMIN)
@@ -323,8 +435,7 @@ class CostTest(kubecase.KubeCase):
 
         def ask():
             webhook = http.client.HTTPSConnection("127.0.0.1", WEBHOOK, timeout=10, context=context)
-            api = http.client.HTTPSConnection(self.cluster.address, API_PORT, timeout=10,
-                                              context=context)
+            api = http.client.HTTPSConnection(self.cluster.address, API_PORT, timeout=10, context=context)
             with contextlib.closing(webhook), contextlib.closing(api):
                 while True:
                     with lock:
@@ -336,8 +447,7 @@ class CostTest(kubecase.KubeCase):
                     act(webhook, api, number)
                     answered.append((number, time.monotonic() - due))
 
-        askers = [threading.Thread(target=self.cluster.namespace.inside, args=(ask, 0))
-                  for _ in range(ASKERS)]
+        askers = [threading.Thread(target=self.cluster.namespace.inside, args=(ask, 0)) for _ in range(ASKERS)]
         for asker in askers:
             asker.start()
         for asker in askers:
@@ -357,14 +467,24 @@ def percentiles(waits):
 
 
 def review(number):
-    return json.dumps({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "request": {"uid": f"request-{number}", "operation": "CREATE", "namespace": "ns-0",
-                    "kind": {"group": "", "version": "v1", "kind": "Pod"},
-                    "object": {"apiVersion": "v1", "kind": "Pod",
-                               "metadata": {"generateName": "web-", "labels": {"app": "web"}},
-                               "spec": {"serviceAccountName": f"s-{number % SERVICES}",
-                                        "containers": [container("app")]}}}})
+    return json.dumps(
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": f"request-{number}",
+                "operation": "CREATE",
+                "namespace": "ns-0",
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "object": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"generateName": "web-", "labels": {"app": "web"}},
+                    "spec": {"serviceAccountName": f"s-{number % SERVICES}", "containers": [container("app")]},
+                },
+            },
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """Floods of admission reviews that no API server sent: few Secrets are left by them, other
 namespaces go on, and with client verification nobody but the API server is answered."""
+
 import functools
 import itertools
 import json
 import ssl
 import threading
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import ApiError
 from lib.kube.cluster import API_PORT
 from lib.kube.pki import Pki
@@ -23,13 +24,11 @@ class FloodCase(kubecase.MeshCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.wait_until_available(mesh.SYSTEM, "osm-injector")  # with its new flags
-        wait_for("one injector is left",
-                 lambda: len(cls.agent.pods(mesh.SYSTEM, "osm-injector")) == 1, 40)
+        wait_for("one injector is left", lambda: len(cls.agent.pods(mesh.SYSTEM, "osm-injector")) == 1, 40)
 
     def namespace(self, name):
         self.api.apply(mesh.namespace(name))
-        wait_for("its ServiceAccount is made",
-                 lambda: self.api.find("ServiceAccount", name, "default"))
+        wait_for("its ServiceAccount is made", lambda: self.api.find("ServiceAccount", name, "default"))
         return name
 
     def secrets(self, ns):
@@ -37,17 +36,29 @@ class FloodCase(kubecase.MeshCase):
 
     @staticmethod
     def pod(ns, name="app"):
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": ns},
-                "spec": {"containers": [k8s.shell_container("app", "exec sleep 600")],
-                         "terminationGracePeriodSeconds": 1}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": ns},
+            "spec": {"containers": [k8s.shell_container("app", "exec sleep 600")], "terminationGracePeriodSeconds": 1},
+        }
 
     def forge(self, ns, uid):
         """The answer to a review with this uid, sent by somebody who is no API server."""
-        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-            "uid": uid, "operation": "CREATE", "namespace": ns,
-            "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": self.pod(ns)}}
-        status, answer = self.ask_webhook("osm-injector", 9090, "/mutate-pod-creation",
-                                          json.dumps(review), "application/json")
+        review = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": uid,
+                "operation": "CREATE",
+                "namespace": ns,
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "object": self.pod(ns),
+            },
+        }
+        status, answer = self.ask_webhook(
+            "osm-injector", 9090, "/mutate-pod-creation", json.dumps(review), "application/json"
+        )
         self.assertEqual(200, status)
         return answer["response"]
 
@@ -56,8 +67,10 @@ class FloodTest(FloodCase):
     @staticmethod
     def install(installed):
         installed.install()
-        for flag, value in (("--max-injections-per-second-per-namespace", 1),
-                            ("--max-waiting-secrets-per-namespace", WAITING)):
+        for flag, value in (
+            ("--max-injections-per-second-per-namespace", 1),
+            ("--max-waiting-secrets-per-namespace", WAITING),
+        ):
             installed.set_argument("osm-injector", flag, value)
 
     def limited(self):
@@ -66,21 +79,24 @@ class FloodTest(FloodCase):
 
     def labelled(self, name):
         """{label's value: value} of a metric of the injector."""
-        pod, = self.pods(mesh.SYSTEM, "osm-injector")
+        (pod,) = self.pods(mesh.SYSTEM, "osm-injector")
         _, text = self.cluster.namespace.http(pod["status"]["podIP"], 9091, "GET", "/metrics")
-        return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in text.splitlines()
-                if line.startswith(f"{name}{{")}
+        return {
+            line.split('"')[1]: float(line.rpartition(" ")[2])
+            for line in text.splitlines()
+            if line.startswith(f"{name}{{")
+        }
 
     def test_admissions_that_wait_are_counted(self):
         # Each admission waits for the write of its Secret: more of them than there are threads.
         namespaces = [self.namespace(f"busy-{n}") for n in range(8)]
-        injector, = self.pods(mesh.SYSTEM, "osm-injector")
-        rule = ("INPUT", "-p", "tcp", "-s", injector["status"]["podIP"], "--dport", str(API_PORT),
-                "-j", "DROP")
+        (injector,) = self.pods(mesh.SYSTEM, "osm-injector")
+        rule = ("INPUT", "-p", "tcp", "-s", injector["status"]["podIP"], "--dport", str(API_PORT), "-j", "DROP")
         self.cluster.namespace.run("iptables", "-I", *rule)
         self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
-        clients = [threading.Thread(target=self.forge, args=(ns, f"{ns}-{n}"))
-                   for ns in namespaces for n in range(BURST)]
+        clients = [
+            threading.Thread(target=self.forge, args=(ns, f"{ns}-{n}")) for ns in namespaces for n in range(BURST)
+        ]
         self.addCleanup(lambda: [c.join() for c in clients])
         for client in clients:
             client.start()
@@ -108,8 +124,12 @@ class FloodTest(FloodCase):
         self.assertGreaterEqual(self.secrets(ns), BURST)
         refused_for("--max-waiting-secrets-per-namespace")
         # Counts of the controller are in tens, so a few more come before the flood ends for good.
-        wait_for("a hundred are refused in a row", lambda: not any(
-            self.forge(ns, f"flood-{next(uids)}")["allowed"] for _ in range(100)), 60, interval=0)
+        wait_for(
+            "a hundred are refused in a row",
+            lambda: not any(self.forge(ns, f"flood-{next(uids)}")["allowed"] for _ in range(100)),
+            60,
+            interval=0,
+        )
         self.assertLessEqual(self.secrets(ns), WAITING + 10)
         self.assertGreater(self.limited()["namespace_secrets"], 50)
         self.assertGreater(self.limited()["namespace_rate"], 0)
@@ -117,8 +137,7 @@ class FloodTest(FloodCase):
         # The API server hands the refusal on, and its clients know that they may try again.
         with self.assertRaises(ApiError) as refused:
             self.api.create(self.pod(ns))
-        self.assertEqual((429, "TooManyRequests"),
-                         (refused.exception.code, refused.exception.reason))
+        self.assertEqual((429, "TooManyRequests"), (refused.exception.code, refused.exception.reason))
         self.assertIn("--max-waiting-secrets-per-namespace", refused.exception.message)
         made = self.api.create(self.pod(quiet), dryRun="All")
         self.assertIn("osm-proxy-uuid", made["metadata"]["labels"])
@@ -132,28 +151,54 @@ class ClientVerificationTest(FloodCase):
         cluster = installed.cluster
         cluster.webhook_pki = Pki(cluster.directory / "webhook-pki")
         installed.install()
-        cluster.api.apply({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "osm-webhook-client-ca", "namespace": mesh.SYSTEM},
-            "data": {"ca.crt": cluster.webhook_pki.ca.read_text()}})
+        cluster.api.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "osm-webhook-client-ca", "namespace": mesh.SYSTEM},
+                "data": {"ca.crt": cluster.webhook_pki.ca.read_text()},
+            }
+        )
         installed.apply("osm.webhookClientCAConfigMap=osm-webhook-client-ca")
 
     def admission_configuration(self):
         """The API server's: the certificate that it shows to the injector."""
         shown = self.cluster.webhook_pki.user("kube-apiserver")
         users = self.cluster.directory / "webhook-users.json"
-        users.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "users": [{
-                "name": f"osm-injector.{mesh.SYSTEM}.svc:9090",
-                "user": {"client-certificate": str(shown.certificate),
-                         "client-key": str(shown.key)}}]}))
+        users.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "users": [
+                        {
+                            "name": f"osm-injector.{mesh.SYSTEM}.svc:9090",
+                            "user": {"client-certificate": str(shown.certificate), "client-key": str(shown.key)},
+                        }
+                    ],
+                }
+            )
+        )
         version = "apiserver.config.k8s.io/v1"
         path = self.cluster.directory / "admission.json"
-        path.write_text(json.dumps({
-            "apiVersion": version, "kind": "AdmissionConfiguration", "plugins": [{
-                "name": "MutatingAdmissionWebhook", "configuration": {
-                    "apiVersion": version, "kind": "WebhookAdmissionConfiguration",
-                    "kubeConfigFile": str(users)}}]}))
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": version,
+                    "kind": "AdmissionConfiguration",
+                    "plugins": [
+                        {
+                            "name": "MutatingAdmissionWebhook",
+                            "configuration": {
+                                "apiVersion": version,
+                                "kind": "WebhookAdmissionConfiguration",
+                                "kubeConfigFile": str(users),
+                            },
+                        }
+                    ],
+                }
+            )
+        )
         return path
 
     def test_only_the_api_server_is_answered(self):
@@ -162,17 +207,14 @@ class ClientVerificationTest(FloodCase):
             self.api.create(self.pod(ns))
         self.assertIn("osm-inject.k8s.io", refused.exception.message)
         self.cluster.stop_api_server()
-        self.cluster.start_api_server(
-            f"--admission-control-config-file={self.admission_configuration()}")
-        wait_for("pods get their sidecars", lambda: self.api.create(self.pod(ns), dryRun="All"),
-                 30, retry=(ApiError,))
+        self.cluster.start_api_server(f"--admission-control-config-file={self.admission_configuration()}")
+        wait_for("pods get their sidecars", lambda: self.api.create(self.pod(ns), dryRun="All"), 30, retry=(ApiError,))
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             self.forge(ns, "forged")
         self.assertEqual(0, self.secrets(ns))
         # A new API server refuses everybody for a moment; the case ends by looking for refusals.
         renewed = self.renewed()
-        wait_for("the controller renews its Lease", lambda: self.renewed() != renewed, 40,
-                 interval=0.5)
+        wait_for("the controller renews its Lease", lambda: self.renewed() != renewed, 40, interval=0.5)
 
     def renewed(self):
         return self.api.get("Lease", mesh.SYSTEM, "osm-controller-osm")["spec"]["renewTime"]

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """One service on a pod and on a virtual machine, called from both kinds, with mutual TLS and policy
 in both directions."""
+
 import json
 import subprocess
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import PROXY_UID
 from lib.net.processes import NotYet, wait_for
@@ -22,20 +23,28 @@ class HybridTest(kubecase.MeshCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.api.apply(mesh.namespace("shop"), mesh.namespace("visitors"),
-                      k8s.account("shop", "shop"), k8s.account("visitors", "pod"),
-                      k8s.account("visitors", "vm"),
-                      k8s.service("shop", "shop", port=PORT))
+        cls.api.apply(
+            mesh.namespace("shop"),
+            mesh.namespace("visitors"),
+            k8s.account("shop", "shop"),
+            k8s.account("visitors", "pod"),
+            k8s.account("visitors", "vm"),
+            k8s.service("shop", "shop", port=PORT),
+        )
         idle = k8s.shell_container("app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
-        serving = {"name": "app", "image": "e2e/bookstore", "ports": [{"containerPort": PORT}],
-                   "args": ["serve", "--listen", f"0.0.0.0:{PORT}", "--service", "shop",
-                            "--version", "pod"]}
-        cls.api.apply(k8s.deployment("shop", "shop", [serving], account="shop"),
-                      k8s.deployment("visitors", "pod", [idle], account="pod"),
-                      objects.machine("shop", "shop-vm", MACHINE, "shop", {"app": "shop"}),
-                      objects.machine("visitors", "visitor-vm", "10.200.0.41", "vm"),
-                      objects.routes("shop", "books", bought={"pathRegex": "/books-bought",
-                                                              "methods": ["GET"]}))
+        serving = {
+            "name": "app",
+            "image": "e2e/bookstore",
+            "ports": [{"containerPort": PORT}],
+            "args": ["serve", "--listen", f"0.0.0.0:{PORT}", "--service", "shop", "--version", "pod"],
+        }
+        cls.api.apply(
+            k8s.deployment("shop", "shop", [serving], account="shop"),
+            k8s.deployment("visitors", "pod", [idle], account="pod"),
+            objects.machine("shop", "shop-vm", MACHINE, "shop", {"app": "shop"}),
+            objects.machine("visitors", "visitor-vm", "10.200.0.41", "vm"),
+            objects.routes("shop", "books", bought={"pathRegex": "/books-bought", "methods": ["GET"]}),
+        )
         cls.wait_until_available("shop", "shop")
         cls.wait_until_available("visitors", "pod")
         cls.pod = cls.pod_of("visitors", "pod")
@@ -51,16 +60,28 @@ class HybridTest(kubecase.MeshCase):
         cls.visitor = cls.rig.add_vm("visitor-vm", "visitors", "10.200.0.41")
         for machine in (cls.server, cls.visitor):
             # The controller looks for a kind again that was not there when it started.
-            wait_for("the controller knows the machine", lambda m=machine: m.bootstrap() is None, 40,
-                     retry=(RuntimeError,))
+            wait_for(
+                "the controller knows the machine", lambda m=machine: m.bootstrap() is None, 40, retry=(RuntimeError,)
+            )
             machine.start_proxy()
-        cls.server.run("app", meshcase._programs.bookstore, "serve", "--service", "shop",
-                       "--version", "vm", "--listen", f"127.0.0.1:{PORT}")
+        cls.server.run(
+            "app",
+            meshcase._programs.bookstore,
+            "serve",
+            "--service",
+            "shop",
+            "--version",
+            "vm",
+            "--listen",
+            f"127.0.0.1:{PORT}",
+        )
 
     def allow(self, *accounts):
-        self.api.apply(objects.target("shop", "access", "shop",
-                                      [("visitors", a) for a in accounts],
-                                      ("HTTPRouteGroup", "books", ["bought"])))
+        self.api.apply(
+            objects.target(
+                "shop", "access", "shop", [("visitors", a) for a in accounts], ("HTTPRouteGroup", "books", ["bought"])
+            )
+        )
 
     def answers(self, client):
         """{(status, version, caller)} of some requests, by the pod or by the machine."""
@@ -103,8 +124,7 @@ class HybridTest(kubecase.MeshCase):
         self.allow("pod")
         caller = "spiffe://cluster.local/ns/visitors/sa/pod"
         self.wait_for_answers(self.pod, {(200, "pod", caller), (200, "vm", caller)})
-        self.addCleanup(self.cluster.kubectl, "scale", "-n", "shop", "deployment/shop",
-                        "--replicas=1")
+        self.addCleanup(self.cluster.kubectl, "scale", "-n", "shop", "deployment/shop", "--replicas=1")
         self.cluster.kubectl("scale", "-n", "shop", "deployment/shop", "--replicas=0")
         self.wait_for_answers(self.pod, {(200, "vm", caller)})
         self.cluster.kubectl("scale", "-n", "shop", "deployment/shop", "--replicas=1")
@@ -126,14 +146,23 @@ class HybridTest(kubecase.MeshCase):
         self.allow("vm")
         self.api.apply(objects.machine("visitors", "late-vm", "10.200.0.42", "vm"))
         late = self.rig.add_vm("late-vm", "visitors", "10.200.0.42")
-        token = wait_for("the controller knows the machine", lambda: self.rig.osm(
-            "vm", "token", "late-vm", "-n", "visitors", "--controller", self.rig.ads_address), 40,
-            retry=(RuntimeError,))
+        token = wait_for(
+            "the controller knows the machine",
+            lambda: self.rig.osm("vm", "token", "late-vm", "-n", "visitors", "--controller", self.rig.ads_address),
+            40,
+            retry=(RuntimeError,),
+        )
 
         def join():
-            return subprocess.run(late.namespace.command(
-                meshcase._programs.osm, "vm", "join", "--out", late.directory, "--owner", PROXY_UID),
-                input=token, capture_output=True, text=True, timeout=30)
+            return subprocess.run(
+                late.namespace.command(
+                    meshcase._programs.osm, "vm", "join", "--out", late.directory, "--owner", PROXY_UID
+                ),
+                input=token,
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
 
         joined = join()
         self.assertEqual((0, ""), (joined.returncode, joined.stderr))

@@ -2,6 +2,7 @@
 """A mesh moves here from the real OSM v1.2.4, namespace by namespace, by the commands of
 docs/migrate-from-osm.md: calls in both directions between namespaces that have moved and such that
 have not, who is let in meanwhile, the way back, and the end."""
+
 import base64
 import json
 import re
@@ -11,7 +12,8 @@ import sys
 import threading
 import time
 
-from lib.kube import kubecase, kubeobjects as k8s, mesh, osm_v1
+from lib.kube import kubecase, mesh, osm_v1
+from lib.kube import kubeobjects as k8s
 from lib.kube.cluster import ROOT, kubectl_program
 from lib.mesh import meshcase, objects
 from lib.mesh.authority import Authority
@@ -82,10 +84,14 @@ class MoveTest(kubecase.KubeCase):
     @classmethod
     def pod_of(cls, ns, app=None):
         """The newest pod of an app that is ready; its namespace's name if it has none."""
-        pods = sorted((p for p in cls.pods(ns, app or ns) if any(
-            c["type"] == "Ready" and c["status"] == "True"
-            for c in p["status"].get("conditions", []))),
-            key=lambda p: p["metadata"]["creationTimestamp"])
+        pods = sorted(
+            (
+                p
+                for p in cls.pods(ns, app or ns)
+                if any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))
+            ),
+            key=lambda p: p["metadata"]["creationTimestamp"],
+        )
         return cls.mesh.run_of(pods[-1])
 
     def run_page(self, heading, expect=0, **names):
@@ -102,10 +108,19 @@ class MoveTest(kubecase.KubeCase):
             (programs / "kubectl").symlink_to(kubectl_program())
             (programs / "osm").symlink_to(meshcase._programs.osm)
         ran = subprocess.run(
-            self.cluster.namespace.command("env", f"HOME={work}", f"KUBECONFIG={self.cluster.kubeconfig}",
-                                           f"PATH={programs}:/usr/bin:/bin", "bash", "-euc",
-                                           f"cd {work}\n{script}"),
-            capture_output=True, text=True, timeout=240)
+            self.cluster.namespace.command(
+                "env",
+                f"HOME={work}",
+                f"KUBECONFIG={self.cluster.kubeconfig}",
+                f"PATH={programs}:/usr/bin:/bin",
+                "bash",
+                "-euc",
+                f"cd {work}\n{script}",
+            ),
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         if expect is not None:
             self.assertEqual(ran.returncode, expect, f"{script}\n{ran.stdout}\n{ran.stderr}")
         return ran
@@ -117,8 +132,13 @@ class MoveTest(kubecase.KubeCase):
                 raise NotYet(got)
             return got[1]
 
-        return wait_for(f"{ns}/{app or ns} gets {status} from {url}", seen, timeout, interval=0.2,
-                        retry=(ConnectionError, IndexError))
+        return wait_for(
+            f"{ns}/{app or ns} gets {status} from {url}",
+            seen,
+            timeout,
+            interval=0.2,
+            retry=(ConnectionError, IndexError),
+        )
 
     def test_a_mesh_moves_namespace_by_namespace(self):
         self.install_apps()
@@ -169,8 +189,9 @@ class MoveTest(kubecase.KubeCase):
             self.run_page("End the move", shop="bank")
             self.every_call_is_answered()
             # A sidecar of OSM v1.2 that was forgotten still has its certificate.
-            wait_for("the workload of OSM v1.2 is refused",
-                     lambda: self.pod_of("late").get(SHOP)[0] != 200, 60, interval=0.2)
+            wait_for(
+                "the workload of OSM v1.2 is refused", lambda: self.pod_of("late").get(SHOP)[0] != 200, 60, interval=0.2
+            )
             self.assertEqual(REFUSED, self.answer_to("bank.bank"))
             self.restart("shop", "shop")
             self.assertEqual(["bank", "shop"], self.moved())
@@ -181,15 +202,24 @@ class MoveTest(kubecase.KubeCase):
         """An account in each namespace, which may call the one in the other. `late` stays with OSM
         v1.2. `bank/other` may ask for one path of the shop, which `bank/bank` may not."""
         for ns in ("shop", "bank", "late"):
-            self.api.apply(mesh.namespace(ns), k8s.account(ns, ns), k8s.service(ns, ns, 80, k8s.PORT),
-                           k8s.deployment(ns, ns, account=ns),
-                           objects.routes(ns, "routes", open={"pathRegex": "/x", "methods": ["GET"]},
-                                          other={"pathRegex": "/other", "methods": ["GET"]}))
+            self.api.apply(
+                mesh.namespace(ns),
+                k8s.account(ns, ns),
+                k8s.service(ns, ns, 80, k8s.PORT),
+                k8s.deployment(ns, ns, account=ns),
+                objects.routes(
+                    ns,
+                    "routes",
+                    open={"pathRegex": "/x", "methods": ["GET"]},
+                    other={"pathRegex": "/other", "methods": ["GET"]},
+                ),
+            )
         self.api.apply(k8s.account("bank", "other"), k8s.deployment("bank", "other", account="other"))
         for ns, callers in (("shop", [("bank", "bank"), ("late", "late")]), ("bank", [("shop", "shop")])):
             self.api.apply(objects.target(ns, "access", ns, callers, ("HTTPRouteGroup", "routes", ["open"])))
-        self.api.apply(objects.target("shop", "other", "shop", [("bank", "other")],
-                                      ("HTTPRouteGroup", "routes", ["other"])))
+        self.api.apply(
+            objects.target("shop", "other", "shop", [("bank", "other")], ("HTTPRouteGroup", "routes", ["other"]))
+        )
         for ns, name in (("shop", "shop"), ("bank", "bank"), ("late", "late"), ("bank", "other")):
             self.wait_until_available(ns, name, 60)
 
@@ -229,8 +259,10 @@ class MoveTest(kubecase.KubeCase):
         context.set_alpn_protocols(["osm"])
         address = self.pod_of("shop").run.obj["status"]["podIP"]
         try:
-            with self.cluster.namespace.connect(address, k8s.PORT, 10) as plain, context.wrap_socket(
-                    plain, server_hostname="shop.shop.svc.cluster.local") as secured:
+            with (
+                self.cluster.namespace.connect(address, k8s.PORT, 10) as plain,
+                context.wrap_socket(plain, server_hostname="shop.shop.svc.cluster.local") as secured,
+            ):
                 secured.sendall(b"GET /x HTTP/1.1\r\nHost: shop.shop\r\nConnection: close\r\n\r\n")
                 return int(secured.recv(4096).split()[1])
         except (OSError, IndexError):  # also ssl.SSLError
@@ -239,8 +271,16 @@ class MoveTest(kubecase.KubeCase):
     def set_permissive(self, on):
         """In both meshes."""
         for ns in (osm_v1.SYSTEM, "libosm-system"):
-            self.cluster.kubectl("patch", "meshconfig", "-n", ns, "osm-mesh-config", "--type=merge", "-p",
-                                 json.dumps({"spec": {"traffic": {"enablePermissiveTrafficPolicyMode": on}}}))
+            self.cluster.kubectl(
+                "patch",
+                "meshconfig",
+                "-n",
+                ns,
+                "osm-mesh-config",
+                "--type=merge",
+                "-p",
+                json.dumps({"spec": {"traffic": {"enablePermissiveTrafficPolicyMode": on}}}),
+            )
 
     def check_the_dump(self):
         """The dump of this cluster, made and checked as the page says. The definitions are those of
@@ -265,8 +305,11 @@ class MoveTest(kubecase.KubeCase):
 
     def bootstrap_secrets(self, ns):
         pods = {p["metadata"]["labels"].get("osm-proxy-uuid") for p in self.pods(ns)}
-        return {s["metadata"]["name"]: s["data"] for s in self.api.list("Secret", ns)
-                if s["metadata"]["name"].removeprefix("envoy-bootstrap-config-") in pods}
+        return {
+            s["metadata"]["name"]: s["data"]
+            for s in self.api.list("Secret", ns)
+            if s["metadata"]["name"].removeprefix("envoy-bootstrap-config-") in pods
+        }
 
     def assert_failures_are_of_the_restart(self, calls, begun):
         """OSM v1.2 loses requests while a pod ends: its sidecar ends at once, and its clients learn
@@ -287,8 +330,9 @@ class MoveTest(kubecase.KubeCase):
         versions = self.api.get("CustomResourceDefinition", None, CONFIGS)["spec"]["versions"]
         for each in versions:
             each["storage"] = each["name"] == version
-        self.cluster.kubectl("patch", "crd", CONFIGS, "--type=merge", "-p",
-                             json.dumps({"spec": {"versions": versions}}))
+        self.cluster.kubectl(
+            "patch", "crd", CONFIGS, "--type=merge", "-p", json.dumps({"spec": {"versions": versions}})
+        )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """The API server goes away, by a crash and by a network that swallows every packet: the data plane
 goes on, and what was changed meanwhile is caught up. So does a mesh whose MeshConfig goes away."""
+
 import os
 import signal
 import sys
 import time
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import ApiError
 from lib.kube.cluster import API_PORT
 from lib.mesh import objects
@@ -25,11 +26,15 @@ class OutageTest(kubecase.MeshCase):
     def setUpClass(cls):
         super().setUpClass()
         idle = k8s.shell_container("app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
-        cls.api.apply(mesh.namespace("server"), mesh.namespace("client"),
-                      k8s.account("server", "server"), k8s.account("client", "client"),
-                      k8s.service("server", "server"),
-                      k8s.deployment("server", "server", account="server"),
-                      k8s.deployment("client", "client", [idle], account="client"))
+        cls.api.apply(
+            mesh.namespace("server"),
+            mesh.namespace("client"),
+            k8s.account("server", "server"),
+            k8s.account("client", "client"),
+            k8s.service("server", "server"),
+            k8s.deployment("server", "server", account="server"),
+            k8s.deployment("client", "client", [idle], account="client"),
+        )
         cls.routes()
         cls.wait_until_available("server", "server")
         cls.wait_until_available("client", "client")
@@ -38,8 +43,7 @@ class OutageTest(kubecase.MeshCase):
 
     @classmethod
     def routes(cls):
-        cls.api.apply(objects.routes("server", "all", everything={
-            "pathRegex": "/.*", "methods": ["*"]}))
+        cls.api.apply(objects.routes("server", "all", everything={"pathRegex": "/.*", "methods": ["*"]}))
 
     def setUp(self):
         super().setUp()
@@ -60,8 +64,11 @@ class OutageTest(kubecase.MeshCase):
         wait_for("the webhook takes it", lambda: self.api.apply(*wanted), 20, retry=(ApiError,))
 
     def allow(self):
-        self.apply(objects.target("server", "access", "server", [("client", "client")],
-                                  ("HTTPRouteGroup", "all", ["everything"])))
+        self.apply(
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "all", ["everything"])
+            )
+        )
 
     def forbid(self):
         self.api.delete("TrafficTarget", "server", "access")
@@ -89,16 +96,19 @@ class OutageTest(kubecase.MeshCase):
     def test_an_api_server_that_cannot_be_reached_for_long(self):
         controllers = [p["status"]["podIP"] for p in self.pods(mesh.SYSTEM)]
         self.assertEqual(2, len(controllers))
-        rules = [("INPUT", "-p", "tcp", "-s", address, "--dport", str(API_PORT), "-j", "DROP")
-                 for address in controllers]
-        rules += [("OUTPUT", "-p", "tcp", "-d", address, "--sport", str(API_PORT), "-j", "DROP")
-                  for address in controllers]
+        rules = [
+            ("INPUT", "-p", "tcp", "-s", address, "--dport", str(API_PORT), "-j", "DROP") for address in controllers
+        ]
+        rules += [
+            ("OUTPUT", "-p", "tcp", "-d", address, "--sport", str(API_PORT), "-j", "DROP") for address in controllers
+        ]
         for rule in rules:
             self.cluster.namespace.run("iptables", "-I", *rule)
             self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
         # Two changes that only the API server knows of: one takes back, one adds.
-        other = objects.target("server", "other", "server", [("client", "nobody")],
-                               ("HTTPRouteGroup", "all", ["everything"]))
+        other = objects.target(
+            "server", "other", "server", [("client", "nobody")], ("HTTPRouteGroup", "all", ["everything"])
+        )
         self.apply(other)
         self.addCleanup(self.api.delete, "TrafficTarget", "server", "other")
         self.go_on_for(AWAY)
@@ -116,19 +126,18 @@ class OutageTest(kubecase.MeshCase):
 
     def test_daemons_that_start_before_the_api_server_wait_for_it(self):
         self.crash_api_server()
-        containers = [self.agent.pods(mesh.SYSTEM, daemon)[0].containers[0]
-                      for daemon in ("osm-controller", "osm-injector")]
+        containers = [
+            self.agent.pods(mesh.SYSTEM, daemon)[0].containers[0] for daemon in ("osm-controller", "osm-injector")
+        ]
         for container in containers:
             before, pod = container.process.pid, container.pod
             self.agent.expect_restarts(pod.ns, pod.name, container.name)
             os.kill(before, signal.SIGKILL)
-            wait_for(f"{container.name} runs again",
-                     lambda: container.running() and container.process.pid != before)
+            wait_for(f"{container.name} runs again", lambda: container.running() and container.process.pid != before)
         starts = [container.restarts for container in containers]
 
         def health(container, path):
-            return self.cluster.namespace.http(container.pod.address, 9091, "GET",
-                                               f"/health/{path}")
+            return self.cluster.namespace.http(container.pod.address, 9091, "GET", f"/health/{path}")
 
         def waits(container):
             status, body = health(container, "ready")
@@ -137,8 +146,7 @@ class OutageTest(kubecase.MeshCase):
             return True
 
         for container in containers:
-            wait_for(f"{container.name} says what it waits for", lambda: waits(container), 20,
-                     retry=(OSError,))
+            wait_for(f"{container.name} says what it waits for", lambda: waits(container), 20, retry=(OSError,))
             self.assertEqual(200, health(container, "alive")[0])
         self.go_on_for(AWAY)
         for container in containers:
@@ -168,8 +176,7 @@ class OutageTest(kubecase.MeshCase):
         with self.assertRaises(ApiError) as refused:
             self.api.delete(*config)
         self.assertIn("openservicemesh.io/allow-deletion=true", refused.exception.message)
-        self.api.patch(*config, {"metadata": {"annotations": {
-            "openservicemesh.io/allow-deletion": "true"}}})
+        self.api.patch(*config, {"metadata": {"annotations": {"openservicemesh.io/allow-deletion": "true"}}})
         self.api.delete(*config)
         self.assertIsNone(self.api.find(*config))
         self.go_on_for(2)
@@ -191,8 +198,7 @@ class OutageTest(kubecase.MeshCase):
         self.restart_api_server()
         old = self.pod_of("server", "server").run.address
         self.restart("server", "server")
-        wait_for("the old pod is gone", lambda: old not in {
-            p.address for p in self.agent.pods("server")})
+        wait_for("the old pod is gone", lambda: old not in {p.address for p in self.agent.pods("server")})
         self.wait_for_answer(self.client, 200, f"{self.url}/x")
 
 

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """One Service on several platforms: a pod in each of two clusters, a machine of the directory and one
 behind a DNS name. A controller on machines reads both API servers. All meshes have one CA."""
+
 import base64
 import collections
 import json
 import signal
 import threading
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import Credentials, write_kubeconfig
 from lib.kube.cluster import API_PORT, ROOT
 from lib.mesh import meshcase, objects
@@ -26,18 +27,28 @@ HEALTHY = "osm_endpoints_provider_healthy"
 
 def kubernetes_objects(version):
     """A pod of the Service, and who may call it."""
-    serving = {"name": "app", "image": "e2e/bookstore", "ports": [{"containerPort": PORT}],
-               "args": ["serve", "--listen", f"0.0.0.0:{PORT}", "--service", "shop",
-                        "--version", version]}
-    return [mesh.namespace("shop"), mesh.namespace("visitors"), k8s.account("shop", "shop"),
-            k8s.account("visitors", "visitor"), k8s.service("shop", "shop", port=PORT),
-            *access(), k8s.deployment("shop", "shop", [serving], account="shop")]
+    serving = {
+        "name": "app",
+        "image": "e2e/bookstore",
+        "ports": [{"containerPort": PORT}],
+        "args": ["serve", "--listen", f"0.0.0.0:{PORT}", "--service", "shop", "--version", version],
+    }
+    return [
+        mesh.namespace("shop"),
+        mesh.namespace("visitors"),
+        k8s.account("shop", "shop"),
+        k8s.account("visitors", "visitor"),
+        k8s.service("shop", "shop", port=PORT),
+        *access(),
+        k8s.deployment("shop", "shop", [serving], account="shop"),
+    ]
 
 
 def access():
-    return [objects.routes("shop", "books", bought={"pathRegex": "/books-bought", "methods": ["GET"]}),
-            objects.target("shop", "access", "shop", [("visitors", "visitor")],
-                           ("HTTPRouteGroup", "books", ["bought"]))]
+    return [
+        objects.routes("shop", "books", bought={"pathRegex": "/books-bought", "methods": ["GET"]}),
+        objects.target("shop", "access", "shop", [("visitors", "visitor")], ("HTTPRouteGroup", "books", ["bought"])),
+    ]
 
 
 class West(kubecase.MeshCase):
@@ -50,8 +61,13 @@ class West(kubecase.MeshCase):
     def install(cls, installed):
         installed.api.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": mesh.SYSTEM}},
-            {"apiVersion": "v1", "kind": "Secret", "data": cls.authority,
-             "metadata": {"name": "osm-ca-bundle", "namespace": mesh.SYSTEM}})
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "data": cls.authority,
+                "metadata": {"name": "osm-ca-bundle", "namespace": mesh.SYSTEM},
+            },
+        )
         installed.install()
 
 
@@ -78,12 +94,28 @@ class PlatformsTest(kubecase.MeshCase):
     def join_networks(cls):
         """Pods of each cluster, and machines of the first, reach the others, as in one network."""
         east, west = cls.cluster, West.cluster
-        ip("-n", east.namespace.name, "link", "add", "other", "type", "veth", "peer", "name", "other",
-           "netns", west.namespace.name)
+        ip(
+            "-n",
+            east.namespace.name,
+            "link",
+            "add",
+            "other",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "other",
+            "netns",
+            west.namespace.name,
+        )
         for one, number, routes in (
-                (east, 1, [(f"{west.pod_prefix}.0.0/16", 2)]),
-                (west, 2, [(f"{east.pod_prefix}.0.0/16", 1),
-                            *((f"{machine}/32", 1) for machine in (SERVER, CLIENT, FOUND))])):
+            (east, 1, [(f"{west.pod_prefix}.0.0/16", 2)]),
+            (
+                west,
+                2,
+                [(f"{east.pod_prefix}.0.0/16", 1), *((f"{machine}/32", 1) for machine in (SERVER, CLIENT, FOUND))],
+            ),
+        ):
             name = one.namespace.name
             ip("-n", name, "address", "add", f"10.201.0.{number}/24", "dev", "other")
             ip("-n", name, "link", "set", "other", "up")
@@ -104,29 +136,57 @@ class PlatformsTest(kubecase.MeshCase):
             (rig.directory / file).write_bytes(base64.b64decode(West.authority[key]))
             (rig.directory / file).chmod(0o600)
         rig.mesh.write(
-            "shop.yaml", mesh.namespace("shop"), mesh.namespace("visitors"),
+            "shop.yaml",
+            mesh.namespace("shop"),
+            mesh.namespace("visitors"),
             objects.service("shop", "shop", ADDRESS, PORT),
             objects.machine("shop", "server", SERVER, "shop", {"app": "shop"}),
-            objects.machine("visitors", "client", CLIENT, "visitor"), *access(),
+            objects.machine("visitors", "client", CLIENT, "visitor"),
+            *access(),
             objects.dns_resource("shop", "found", "shop.mesh.test", "shop", {"app": "shop"}),
-            objects.retry("visitors", "again", "visitor", [("shop", "shop")],
-                          retryOn="connect-failure,reset,gateway-error", perTryTimeout="3s"),
-            objects.upstream_setting("shop", "quick", "shop.shop", connectionSettings={
-                "tcp": {"connectTimeout": "1s"}}))
+            objects.retry(
+                "visitors",
+                "again",
+                "visitor",
+                [("shop", "shop")],
+                retryOn="connect-failure,reset,gateway-error",
+                perTryTimeout="3s",
+            ),
+            objects.upstream_setting(
+                "shop", "quick", "shop.shop", connectionSettings={"tcp": {"connectTimeout": "1s"}}
+            ),
+        )
         rig.mesh.write("config.yaml", objects.mesh_config(featureFlags={"enableRetryPolicy": True}))
         names = NameServer(rig.directory, Switch.ADDRESS, namespace=rig.switch.namespace)
         cls.addClassCleanup(names.stop)
         names.write(shop=[FOUND])
-        rig.start_controller("--remote-clusters", clusters, "--ca-cert", rig.directory / "ca.pem",
-                             "--ca-key", rig.directory / "ca.key", "--dns-server", Switch.ADDRESS)
+        rig.start_controller(
+            "--remote-clusters",
+            clusters,
+            "--ca-cert",
+            rig.directory / "ca.pem",
+            "--ca-key",
+            rig.directory / "ca.key",
+            "--dns-server",
+            Switch.ADDRESS,
+        )
         cls.server = rig.add_vm("server", "shop", SERVER)
         cls.client = rig.add_vm("client", "visitors", CLIENT)
         found = rig.add_vm(f"found-{FOUND.replace('.', '-')}", "shop", FOUND)
         for machine in (cls.server, cls.client, found):
             machine.start_proxy()
         for machine, version in ((cls.server, MACHINE), (found, DNS)):
-            machine.run("app", meshcase._programs.bookstore, "serve", "--service", "shop",
-                        "--version", version, "--listen", f"127.0.0.1:{PORT}")
+            machine.run(
+                "app",
+                meshcase._programs.bookstore,
+                "serve",
+                "--service",
+                "shop",
+                "--version",
+                version,
+                "--listen",
+                f"127.0.0.1:{PORT}",
+            )
 
     def tearDown(self):
         if (self.rig.mesh.path / "order.yaml").exists():
@@ -149,10 +209,15 @@ class PlatformsTest(kubecase.MeshCase):
 
     def wait_for_health(self, **wanted):
         """Until the metric says so of the clusters."""
+
         def same():
             page = self.rig.controller_http("/metrics")[1].splitlines()
-            got = {name: int(float(line.split()[-1])) for line in page for name in wanted
-                   if line.startswith(HEALTHY) and f'provider="kubernetes-{name}"' in line}
+            got = {
+                name: int(float(line.split()[-1]))
+                for line in page
+                for name in wanted
+                if line.startswith(HEALTHY) and f'provider="kubernetes-{name}"' in line
+            }
             if got != wanted:
                 raise NotYet(got)
             return True
@@ -160,10 +225,15 @@ class PlatformsTest(kubecase.MeshCase):
         wait_for(f"the providers' health is {wanted}", same, 60)
 
     def order(self, *providers, **more):
-        self.rig.mesh.write("order.yaml", {
-            "apiVersion": "workload.openservicemesh.io/v1alpha1", "kind": "ServiceProvider",
-            "metadata": {"name": "shop", "namespace": "shop"},
-            "spec": {"service": "shop", "providers": list(providers), **more}})
+        self.rig.mesh.write(
+            "order.yaml",
+            {
+                "apiVersion": "workload.openservicemesh.io/v1alpha1",
+                "kind": "ServiceProvider",
+                "metadata": {"name": "shop", "namespace": "shop"},
+                "spec": {"service": "shop", "providers": list(providers), **more},
+            },
+        )
 
     # -- tests ------------------------------------------------------------------------------------
     def test_every_platform_answers(self):
@@ -176,8 +246,7 @@ class PlatformsTest(kubecase.MeshCase):
         self.wait_for_platforms(EAST, MACHINE, DNS)
         self.order({"name": "vm"}, others="Exclude")
         self.wait_for_platforms(MACHINE)
-        self.order({"name": "kubernetes-east", "weight": 8}, {"name": "kubernetes-west"},
-                   others="Exclude")
+        self.order({"name": "kubernetes-east", "weight": 8}, {"name": "kubernetes-west"}, others="Exclude")
         self.wait_for_platforms(EAST, WEST)
         got = collections.Counter(self.ask() for _ in range(180))
         self.assertEqual({EAST, WEST}, set(got))
@@ -186,8 +255,11 @@ class PlatformsTest(kubecase.MeshCase):
         self.order({"name": "kubernetes-wets"})
         self.wait_for_platforms(*EVERYWHERE)
         problems = self.rig.osm("problems", check=False)
-        self.assertIn("this controller has no endpoints provider kubernetes-wets; it has vm, "
-                      "dns, azure, kubernetes-east, kubernetes-west", " ".join(problems.split()))
+        self.assertIn(
+            "this controller has no endpoints provider kubernetes-wets; it has vm, "
+            "dns, azure, kubernetes-east, kubernetes-west",
+            " ".join(problems.split()),
+        )
 
     def test_a_lost_cluster_and_a_lost_machine_fail_no_request(self):
         self.wait_for_platforms(*EVERYWHERE)
@@ -209,8 +281,16 @@ class PlatformsTest(kubecase.MeshCase):
         West.cluster.processes["kube-apiserver"].end(signal.SIGKILL)
         self.wait_for_health(east=1, west=0)
         states = {p["name"]: p["state"] for p in self.rig.osm_json("providers")["providers"]}
-        self.assertEqual({"vm": "current", "dns": "current", "azure": "current",
-                          "kubernetes-east": "current", "kubernetes-west": "stale"}, states)
+        self.assertEqual(
+            {
+                "vm": "current",
+                "dns": "current",
+                "azure": "current",
+                "kubernetes-east": "current",
+                "kubernetes-west": "stale",
+            },
+            states,
+        )
         problems = " ".join(self.rig.osm("problems", check=False).split())
         self.assertIn("endpoints provider kubernetes-west", problems)
         self.wait_for_platforms(*EVERYWHERE)  # its pods serve on

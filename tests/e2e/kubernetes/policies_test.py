@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """OSM's policies on Kubernetes, in SMI and in permissive mode: what they say is what pods see."""
+
 import base64
 import json
 import re
 import ssl
 import threading
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.mesh import objects
 from lib.mesh.authority import Authority
 from lib.mesh.rate_limiter import RateLimiter, per_year
@@ -65,14 +66,20 @@ class PoliciesTest(kubecase.MeshCase):
         client = self.start_clients(ns, "server")
         service = k8s.service(ns, "server")
         service["spec"]["ports"].append({"name": "http-admin", "port": ADMIN, "targetPort": ADMIN})
-        self.api.apply(service, k8s.deployment(ns, "server", [
-            k8s.http_container(), k8s.http_container("admin", port=ADMIN)], account="server"))
+        self.api.apply(
+            service,
+            k8s.deployment(
+                ns, "server", [k8s.http_container(), k8s.http_container("admin", port=ADMIN)], account="server"
+            ),
+        )
         self.wait_until_available(ns, "server")
         admin = f"server.{ns}:{ADMIN}/"
         self.wait_for_answer(client, 200, admin)  # the target has no TCPRoute
-        self.api.apply(objects.target(ns, "server", "server", [(ns, "client")],
-                                      ("HTTPRouteGroup", "all", ["all"]),
-                                      ("TCPRoute", "all", None)))  # of port 8080
+        self.api.apply(
+            objects.target(
+                ns, "server", "server", [(ns, "client")], ("HTTPRouteGroup", "all", ["all"]), ("TCPRoute", "all", None)
+            )
+        )  # of port 8080
         self.wait_for_answer(client, 404, admin)
         self.wait_for_answer(client, 200, f"server.{ns}:{k8s.PORT}/")
 
@@ -83,11 +90,15 @@ class PoliciesTest(kubecase.MeshCase):
         for permissive in self.modes():
             self.wait_for_answer(client, 200, url + "/lane")
             allowed = 5 if permissive else 3
-            self.put(objects.upstream_setting(
-                ns, "limits", f"server.{ns}", rateLimit={"local": {
-                    "http": {"requests": 50, "unit": "hour"}}},
-                httpRoutes=[{"path": "/lane", "rateLimit": {"local": {
-                    "requests": allowed, "unit": "hour"}}}]))
+            self.put(
+                objects.upstream_setting(
+                    ns,
+                    "limits",
+                    f"server.{ns}",
+                    rateLimit={"local": {"http": {"requests": 50, "unit": "hour"}}},
+                    httpRoutes=[{"path": "/lane", "rateLimit": {"local": {"requests": allowed, "unit": "hour"}}}],
+                )
+            )
             got = [client.get(url + "/lane")[0] for _ in range(allowed + 2)]
             self.assertEqual([200] * allowed + [429] * 2, got)
             self.assertEqual(200, client.get(url + "/other")[0])
@@ -101,14 +112,18 @@ class PoliciesTest(kubecase.MeshCase):
         for permissive in self.modes():
             self.wait_for_answer(client, 200, url)
             allowed = 4 if permissive else 2
-            self.put(objects.upstream_setting(
-                ns, "limits", f"server.{ns}",
-                rateLimit={"local": {"tcp": {"connections": allowed, "unit": "hour"}}}))
+            self.put(
+                objects.upstream_setting(
+                    ns, "limits", f"server.{ns}", rateLimit={"local": {"tcp": {"connections": allowed, "unit": "hour"}}}
+                )
+            )
             # Each call is a connection of its own.
-            self.assertEqual([200] * allowed + [CLOSED] * 2,
-                             [client.get(url)[0] for _ in range(allowed + 2)])
-            self.put(objects.upstream_setting(
-                ns, "limits", f"server.{ns}", connectionSettings={"tcp": {"maxConnections": 1}}))
+            self.assertEqual([200] * allowed + [CLOSED] * 2, [client.get(url)[0] for _ in range(allowed + 2)])
+            self.put(
+                objects.upstream_setting(
+                    ns, "limits", f"server.{ns}", connectionSettings={"tcp": {"maxConnections": 1}}
+                )
+            )
             self.wait_for_answer(client, 200, url)
             held = self.hold(client, f"server.{ns}")
             self.assertEqual(CLOSED, client.get(url)[0])
@@ -118,6 +133,7 @@ class PoliciesTest(kubecase.MeshCase):
 
     def hold(self, client, host):
         """A connection that has had its first answer."""
+
         def first_answer():
             # While Envoy still counts the connection of the call before, it closes this one.
             held = client.run.namespace.connect(client.resolve(host), k8s.PORT)
@@ -131,18 +147,39 @@ class PoliciesTest(kubecase.MeshCase):
 
     def test_a_rate_limit_server_counts_for_all_pods(self):
         ns = "counted"
-        limiter = RateLimiter(self.rig, {"mesh": [
-            per_year(4, "generic_key", "smi"), per_year(6, "generic_key", "permissive"),
-            per_year(0, "generic_key", "unlimited")]})
+        limiter = RateLimiter(
+            self.rig,
+            {
+                "mesh": [
+                    per_year(4, "generic_key", "smi"),
+                    per_year(6, "generic_key", "permissive"),
+                    per_year(0, "generic_key", "unlimited"),
+                ]
+            },
+        )
         self.addCleanup(limiter.stop)
         client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}/"
         self.cluster.kubectl("scale", "-n", ns, "deployment/server", "--replicas=2")
         self.wait_until_available(ns, "server")
 
         def limit(value):
-            self.put(objects.upstream_setting(ns, "limits", f"server.{ns}", rateLimit={"global": {
-                "http": {"rateLimitService": limiter.server, "domain": "mesh", "timeout": "10s",
-                         "descriptors": [{"entries": [{"genericKey": {"value": value}}]}]}}}))
+            self.put(
+                objects.upstream_setting(
+                    ns,
+                    "limits",
+                    f"server.{ns}",
+                    rateLimit={
+                        "global": {
+                            "http": {
+                                "rateLimitService": limiter.server,
+                                "domain": "mesh",
+                                "timeout": "10s",
+                                "descriptors": [{"entries": [{"genericKey": {"value": value}}]}],
+                            }
+                        }
+                    },
+                )
+            )
 
         for permissive in self.modes():
             self.wait_for_answer(client, 200, url)
@@ -163,8 +200,7 @@ class PoliciesTest(kubecase.MeshCase):
     def gateway_identity(self, ns, name):
         """(certificate file, key file) that the mesh issued for a gateway and keeps in a Secret."""
         mesh.grant_gateway(self.cluster, ns)
-        self.gateway = {"ingressGateway": {"subjectAltNames": [name], "secret": {
-            "name": "client", "namespace": ns}}}
+        self.gateway = {"ingressGateway": {"subjectAltNames": [name], "secret": {"name": "client", "namespace": ns}}}
         self.api.apply(objects.mesh_config(certificate=self.gateway))
         secret = wait_for("the Secret is made", lambda: self.api.find("Secret", ns, "client"), 30)
         self.addCleanup(self.api.wait_until_gone, "Secret", ns, "client")
@@ -204,16 +240,20 @@ class PoliciesTest(kubecase.MeshCase):
                 admit({"protocol": "http"}, ("IPRange", f"{address}/32"))
                 self.wait_for_result(200, lambda: plain(gateway))
                 self.assertEqual(403, plain(other))
-                admit({"protocol": "https", "skipClientCertValidation": False, "sniHosts": [SNI]},
-                      ("AuthenticatedPrincipal", name))
+                admit(
+                    {"protocol": "https", "skipClientCertValidation": False, "sniHosts": [SNI]},
+                    ("AuthenticatedPrincipal", name),
+                )
                 self.wait_for_result(200, lambda: tls(gateway))
                 self.assertEqual(200, tls(other))  # who it is counts, not where
                 self.assertEqual(REFUSED, tls(gateway, None))
                 self.assertEqual(REFUSED, plain(gateway))
                 self.api.delete("IngressBackend", ns, "in")
         with self.subTest("a Service's port in place of its target port is explained"):
-            self.api.apply(k8s.service(ns, "server", 80, k8s.PORT), objects.ingress_backend(
-                ns, "in", {("server", 80): {"protocol": "http"}}, ("IPRange", f"{address}/32")))
+            self.api.apply(
+                k8s.service(ns, "server", 80, k8s.PORT),
+                objects.ingress_backend(ns, "in", {("server", 80): {"protocol": "http"}}, ("IPRange", f"{address}/32")),
+            )
 
             def explained():
                 told = json.dumps(self.api.get("IngressBackend", ns, "in").get("status"))
@@ -229,8 +269,9 @@ class PoliciesTest(kubecase.MeshCase):
         client = self.start_clients(ns)
         authority = Authority(self.rig.directory / "outside-ca")
         network = self.cluster.namespace
-        https = TlsDestination(network, Switch.ADDRESS, 8443, "far",
-                               authority.named("far", "DNS:far.example", uses="serverAuth"))
+        https = TlsDestination(
+            network, Switch.ADDRESS, 8443, "far", authority.named("far", "DNS:far.example", uses="serverAuth")
+        )
         self.addCleanup(https.close)
         greeter = GreetingDestination(network, Switch.ADDRESS, 2525, "mail")
         self.addCleanup(greeter.close)
@@ -261,8 +302,9 @@ class PoliciesTest(kubecase.MeshCase):
             self.wait_for_result("far", lambda: say("far.example"))
             self.assertEqual(REFUSED, say("far.other"))
             self.assertEqual(REFUSED, greet())
-            self.put(objects.egress(ns, "tcp", ["client"], {2525: "tcp-server-first"},
-                                    addresses=[f"{Switch.ADDRESS}/32"]))
+            self.put(
+                objects.egress(ns, "tcp", ["client"], {2525: "tcp-server-first"}, addresses=[f"{Switch.ADDRESS}/32"])
+            )
             self.wait_for_result("220 mail", greet)
             for name in ("tls", "tcp"):
                 self.api.delete("Egress", ns, name)
@@ -277,8 +319,7 @@ class PoliciesTest(kubecase.MeshCase):
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             try:
-                plain = client.run.namespace.connect(spec["clusterIP"], spec["ports"][0]["port"],
-                                                     timeout=5)
+                plain = client.run.namespace.connect(spec["clusterIP"], spec["ports"][0]["port"], timeout=5)
                 with context.wrap_socket(plain) as tls:
                     return tls.version()
             except (ConnectionError, ssl.SSLError):
@@ -294,15 +335,19 @@ class PoliciesTest(kubecase.MeshCase):
     # -- MeshConfig, Telemetry --------------------------------------------------------------------
     def test_an_authorizer_is_asked_and_without_it_nothing_passes(self):
         ns = "asked"
-        authorizer = Authorizer(self.cluster.namespace, Switch.ADDRESS, 9191,
-                                lambda _, path: path != "/secret")
+        authorizer = Authorizer(self.cluster.namespace, Switch.ADDRESS, 9191, lambda _, path: path != "/secret")
         self.addCleanup(lambda: authorizer.closed or authorizer.close())
         client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}"
 
         def configure(permissive, **more):
             made = objects.mesh_config(permissive)
             made["spec"]["traffic"]["inboundExternalAuthorization"] = {
-                "enable": True, "address": Switch.ADDRESS, "port": 9191, "timeout": "10s", **more}
+                "enable": True,
+                "address": Switch.ADDRESS,
+                "port": 9191,
+                "timeout": "10s",
+                **more,
+            }
             self.api.apply(made)
 
         for permissive in self.modes():
@@ -310,8 +355,7 @@ class PoliciesTest(kubecase.MeshCase):
             configure(permissive)
             self.wait_for_answer(client, 403, url + "/secret")
             self.assertEqual(200, client.get(url + "/open")[0])
-        self.assertIn(f"spiffe://cluster.local/ns/{ns}/sa/client",
-                      {who for who, _ in authorizer.asked})
+        self.assertIn(f"spiffe://cluster.local/ns/{ns}/sa/client", {who for who, _ in authorizer.asked})
         authorizer.close()
         self.wait_for_answer(client, 403, url + "/open")
         configure(True, failureModeAllow=True)
@@ -324,10 +368,18 @@ class PoliciesTest(kubecase.MeshCase):
         self.wait_for_answer(client, 200, url)
         self.put(objects.extension_service(mesh.SYSTEM, "collector", Switch.ADDRESS, OTLP_PORT))
         self.addCleanup(self.api.delete, "ExtensionService", mesh.SYSTEM, "collector")
-        self.put(objects.telemetry(
-            ns, "server", {"app": "server"}, format='{"asked": "%REQ(:PATH)%"}',
-            openTelemetry={"extensionService": {"namespace": mesh.SYSTEM, "name": "collector"},
-                           "attributes": {"code": "%RESPONSE_CODE%"}}))
+        self.put(
+            objects.telemetry(
+                ns,
+                "server",
+                {"app": "server"},
+                format='{"asked": "%REQ(:PATH)%"}',
+                openTelemetry={
+                    "extensionService": {"namespace": mesh.SYSTEM, "name": "collector"},
+                    "attributes": {"code": "%RESPONSE_CODE%"},
+                },
+            )
+        )
         server = self.pod_of(ns, "server")
 
         def arrived():
@@ -347,7 +399,7 @@ class PoliciesTest(kubecase.MeshCase):
         client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}"
         address = self.pods(ns, "server")[0]["status"]["podIP"]
         caller = f"{ns}/sa/client"
-        sample = re.compile(r'^envoy_osm_request_total\{([^}]*)\} (\d+)$', re.M)
+        sample = re.compile(r"^envoy_osm_request_total\{([^}]*)\} (\d+)$", re.M)
 
         def counted():
             """{(caller, status): requests} that anybody reads."""
@@ -358,8 +410,7 @@ class PoliciesTest(kubecase.MeshCase):
             for labels, value in sample.findall(page):
                 named = dict(re.findall(r'(\w+)="([^"]*)"', labels))
                 self.assertEqual(f"spiffe://cluster.local/ns/{ns}/sa/server", named["destination"])
-                found[(named["source"].removeprefix("spiffe://cluster.local/ns/"),
-                       named["response_code"])] = int(value)
+                found[(named["source"].removeprefix("spiffe://cluster.local/ns/"), named["response_code"])] = int(value)
             return found
 
         self.api.apply(objects.mesh_config(featureFlags={"enableWASMStats": True}))
@@ -403,7 +454,9 @@ class PoliciesTest(kubecase.MeshCase):
         ns = "splitting"
         client = self.start_clients(ns, "one", "two")
         # Nobody serves the apex itself.
-        self.api.apply(k8s.service(ns, "apex", selector={"app": "nobody"}), objects.split(ns, "apex", "apex", one=50, two=50))
+        self.api.apply(
+            k8s.service(ns, "apex", selector={"app": "nobody"}), objects.split(ns, "apex", "apex", one=50, two=50)
+        )
         url = f"apex.{ns}:{k8s.PORT}/"
         self.wait_for_answer(client, 200, url)
         second = f"two.{ns}:{k8s.PORT}/"
@@ -421,14 +474,16 @@ class PoliciesTest(kubecase.MeshCase):
     def test_a_recreate_rollout_answers_503_and_changes_no_listener(self):
         ns = "recreated"
         client, url = self.start_clients(ns, "server"), f"server.{ns}:{k8s.PORT}/"
-        self.api.patch("Deployment", ns, "server", {"spec": {"strategy": {
-            "type": "Recreate", "rollingUpdate": None}}})
+        self.api.patch("Deployment", ns, "server", {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}})
         self.wait_until_available(ns, "server")
         self.wait_for_answer(client, 200, url)
 
         def listeners():
-            return {n: v for n, v in client.stats("listener_manager.listener_").items()
-                    if n.endswith(("_added", "_modified", "_removed"))}
+            return {
+                n: v
+                for n, v in client.stats("listener_manager.listener_").items()
+                if n.endswith(("_added", "_modified", "_removed"))
+            }
 
         before = listeners()
         self.assertTrue(before)

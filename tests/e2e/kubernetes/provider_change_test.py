@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Under load the mesh's CA becomes a real Vault's, then the real cert-manager's, then its own again
 under another trust domain: no request fails."""
+
 import json
 import pathlib
 import time
@@ -35,8 +36,7 @@ class ProviderChange(RotationCase):
             self.pin(name, ca)
         self.wait_for_states(timeout=100, **{key: "signing"})
         if before != "own":
-            self.api.patch("MeshRootCertificate", mesh.SYSTEM, before.replace("_", "-"),
-                           {"spec": {"role": "inactive"}})
+            self.api.patch("MeshRootCertificate", mesh.SYSTEM, before.replace("_", "-"), {"spec": {"role": "inactive"}})
         self.wait_for_states(timeout=120, **{key: "signing", before: "inactive"})
         ca = ca or self.root_in(f"{name}-ca")
         self.check_all_is_of(ca)
@@ -55,32 +55,41 @@ class ProviderChange(RotationCase):
 
         wait_for("its status names the fingerprint", message, 60, interval=0.5)
         self.assertEqual("inactive", self.record().get(name, "inactive"))
-        self.api.patch("MeshRootCertificate", mesh.SYSTEM, name,
-                       {"spec": {"rootFingerprints": [shown]}})
+        self.api.patch("MeshRootCertificate", mesh.SYSTEM, name, {"spec": {"rootFingerprints": [shown]}})
 
     def trust_domains(self):
         """Certificates that the sidecars show to each other and to the control plane."""
-        names = {san["uri"] for pod in self.live_proxies()
-                 for group in json.loads(pod.admin("/certs")[1])["certificates"]
-                 for shown in group.get("cert_chain", [])
-                 for san in shown["subject_alt_names"] if "uri" in san}
+        names = {
+            san["uri"]
+            for pod in self.live_proxies()
+            for group in json.loads(pod.admin("/certs")[1])["certificates"]
+            for shown in group.get("cert_chain", [])
+            for san in shown["subject_alt_names"]
+            if "uri" in san
+        }
         return {name.split("/")[2] for name in names}
 
     def test_tresor_then_vault_then_cert_manager_then_another_trust_domain(self):
         self.wait_for_steady_load()
         since, before = time.time(), self.envoys()
-        self.change_to("by-vault", self.vault_provider(), "own",
-                       (self.vault.directory / "root.pem").read_text())
+        self.change_to("by-vault", self.vault_provider(), "own", (self.vault.directory / "root.pem").read_text())
         self.shell(documented_commands("Another CA provider")[-1])
-        self.change_to("by-cert-manager", {"certManager": {"issuerName": "osm-ca"}}, "by_vault",
-                       pathlib.Path(self.cluster.pki.ca).read_text())
+        self.change_to(
+            "by-cert-manager",
+            {"certManager": {"issuerName": "osm-ca"}},
+            "by_vault",
+            pathlib.Path(self.cluster.pki.ca).read_text(),
+        )
         self.assertEqual({"cluster.local"}, self.trust_domains())
         self.judge(since)
         since = time.time()
         self.grant_secret("elsewhere-ca")
-        self.change_to("elsewhere", {"tresor": {"ca": {"secretRef": {
-            "name": "elsewhere-ca", "namespace": mesh.SYSTEM}}}}, "by_cert_manager",
-            trustDomain="new.example")
+        self.change_to(
+            "elsewhere",
+            {"tresor": {"ca": {"secretRef": {"name": "elsewhere-ca", "namespace": mesh.SYSTEM}}}},
+            "by_cert_manager",
+            trustDomain="new.example",
+        )
         self.assertEqual({"new.example"}, self.trust_domains())
         self.assertLessEqual(before.items(), self.envoys().items())
         # Its chain is another one: Envoy lets open TCP connections end (docs/certificates.md).
@@ -89,14 +98,25 @@ class ProviderChange(RotationCase):
     def vault_provider(self):
         """With a token in a Secret, which nobody ever shows."""
         token = (self.vault.directory / "vault-token").read_text().strip()
-        self.api.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {
-            "name": "vault-token", "namespace": mesh.SYSTEM}, "stringData": {"token": token}})
+        self.api.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "vault-token", "namespace": mesh.SYSTEM},
+                "stringData": {"token": token},
+            }
+        )
         self.grant_secret("vault-token")
         self.addCleanup(self.check_that_nobody_shows, token)
-        return {"vault": {"host": Switch.ADDRESS, "port": VAULT_PORT, "role": "openservicemesh",
-                          "caBundle": pathlib.Path(self.cluster.pki.ca).read_text(),
-                          "token": {"secretKeyRef": {"name": "vault-token", "key": "token",
-                                                     "namespace": mesh.SYSTEM}}}}
+        return {
+            "vault": {
+                "host": Switch.ADDRESS,
+                "port": VAULT_PORT,
+                "role": "openservicemesh",
+                "caBundle": pathlib.Path(self.cluster.pki.ca).read_text(),
+                "token": {"secretKeyRef": {"name": "vault-token", "key": "token", "namespace": mesh.SYSTEM}},
+            }
+        }
 
     def check_that_nobody_shows(self, token):
         for app in ("osm-controller", "osm-injector"):

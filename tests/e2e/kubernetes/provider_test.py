@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The provider of pods against the providers' suite, on a real API server; and on two."""
+
 import pathlib
 import subprocess
 import unittest
@@ -22,9 +23,11 @@ class ProviderTest(unittest.TestCase):
     def test_every_clause_of_the_contract_holds(self):
         program = pathlib.Path(meshcase._programs.bin) / "kubernetes_conformance"
         ran = subprocess.run(
-            self.cluster.namespace.command(program, self.cluster.kubeconfig,
-                                           self.cluster.start_other_api_server()),
-            capture_output=True, text=True, timeout=600)
+            self.cluster.namespace.command(program, self.cluster.kubeconfig, self.cluster.start_other_api_server()),
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
         self.assertRegex(ran.stdout, r"(?m)^passed +merge\b")
 

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The accounts of osm-controller and osm-injector have the rights that are listed here. Every other
 verb on every resource of the API server is tried, and refused."""
+
 import base64
 import json
 import subprocess
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import MERGE, ApiError
 
 SYSTEM, ELSEWHERE = mesh.SYSTEM, "elsewhere"
@@ -16,10 +17,15 @@ STANDARD = {"get", "list", "watch", "create", "update", "patch", "delete", "dele
 # {resource: verbs} in every namespace, and on the cluster.
 EVERYWHERE = {
     "osm-controller": {
-        "namespaces": FOLLOW, "services": FOLLOW, "serviceaccounts": READ, "pods": READ,
+        "namespaces": FOLLOW,
+        "services": FOLLOW,
+        "serviceaccounts": READ,
+        "pods": READ,
         "endpointslices.discovery.k8s.io": READ,
-        "traffictargets.access.smi-spec.io": FOLLOW, "httproutegroups.specs.smi-spec.io": FOLLOW,
-        "tcproutes.specs.smi-spec.io": FOLLOW, "trafficsplits.split.smi-spec.io": FOLLOW,
+        "traffictargets.access.smi-spec.io": FOLLOW,
+        "httproutegroups.specs.smi-spec.io": FOLLOW,
+        "tcproutes.specs.smi-spec.io": FOLLOW,
+        "trafficsplits.split.smi-spec.io": FOLLOW,
         "egresses.policy.openservicemesh.io": FOLLOW,
         "ingressbackends.policy.openservicemesh.io": FOLLOW,
         "retries.policy.openservicemesh.io": FOLLOW,
@@ -48,29 +54,38 @@ EVERYWHERE = {
         "tokenreviews.authentication.k8s.io": {"create"},
         "secrets": {"list", "watch", "patch", "delete"},
         "customresourcedefinitions.apiextensions.k8s.io": READ,
-        "validatingwebhookconfigurations.admissionregistration.k8s.io": READ},
+        "validatingwebhookconfigurations.admissionregistration.k8s.io": READ,
+    },
     "osm-injector": {
-        "namespaces": FOLLOW, "nodes": READ, "secrets": {"create"},
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io": READ}}
+        "namespaces": FOLLOW,
+        "nodes": READ,
+        "secrets": {"create"},
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io": READ,
+    },
+}
 # More in osm-system.
 AT_HOME = {
     "osm-controller": {
-        "meshconfigs.config.openservicemesh.io": {*FOLLOW, "create"}, "secrets": {"create"},
+        "meshconfigs.config.openservicemesh.io": {*FOLLOW, "create"},
+        "secrets": {"create"},
         "meshconfigs/status.config.openservicemesh.io": {"patch"},
         "meshrootcertificates.config.openservicemesh.io": READ,
         "meshrootcertificates/status.config.openservicemesh.io": {"patch"},
         "denylists.workload.openservicemesh.io": FOLLOW,
         "denylists/status.workload.openservicemesh.io": {"patch"},
         "configmaps": {"create"},
-        "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}},
+        "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"},
+    },
     "osm-injector": {
         "meshconfigs.config.openservicemesh.io": READ,
         "meshrootcertificates.config.openservicemesh.io": READ,
-        "denylists.workload.openservicemesh.io": READ, "configmaps": {"create"},
-        "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"}}}
+        "denylists.workload.openservicemesh.io": READ,
+        "configmaps": {"create"},
+        "leases.coordination.k8s.io": {"create", *READ, "patch", "delete"},
+    },
+}
 # {account: {(verb, resource, namespace)}} in another namespace.
-ELSE = {"osm-controller": set(),
-        "osm-injector": {("create", "events.events.k8s.io", "default")}}
+ELSE = {"osm-controller": set(), "osm-injector": {("create", "events.events.k8s.io", "default")}}
 # {(resource, namespace, name): verbs} of objects by their names.
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 KEEP_UP = {"get", "patch", "update"}
@@ -83,32 +98,44 @@ BY_NAME = {
         ("configmaps", SYSTEM, "osm-drained-machines"): {"get", "patch"},
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("leases.coordination.k8s.io", SYSTEM, "osm-controller-osm"): {"get", "update"},
-        ("validatingwebhookconfigurations.admissionregistration.k8s.io", None,
-         "libosm-validator-osm"): KEEP_UP,
-        **{(CRDS, None, name): {"get"} for name in (
-            "azureresources.workload.openservicemesh.io",
-            "denylists.workload.openservicemesh.io", "dnsresources.workload.openservicemesh.io",
-            "egresses.policy.openservicemesh.io",
-            "extensionservices.config.openservicemesh.io", "telemetries.policy.openservicemesh.io",
-            "httproutegroups.specs.smi-spec.io",
-            "ingressbackends.policy.openservicemesh.io", "meshconfigs.config.openservicemesh.io",
-            "meshrootcertificates.config.openservicemesh.io", "retries.policy.openservicemesh.io",
-            "tcproutes.specs.smi-spec.io", "trafficsplits.split.smi-spec.io",
-            "traffictargets.access.smi-spec.io",
-            "upstreamtrafficsettings.policy.openservicemesh.io",
-            "serviceproviders.workload.openservicemesh.io",
-            "virtualmachines.workload.openservicemesh.io")}},
+        ("validatingwebhookconfigurations.admissionregistration.k8s.io", None, "libosm-validator-osm"): KEEP_UP,
+        **{
+            (CRDS, None, name): {"get"}
+            for name in (
+                "azureresources.workload.openservicemesh.io",
+                "denylists.workload.openservicemesh.io",
+                "dnsresources.workload.openservicemesh.io",
+                "egresses.policy.openservicemesh.io",
+                "extensionservices.config.openservicemesh.io",
+                "telemetries.policy.openservicemesh.io",
+                "httproutegroups.specs.smi-spec.io",
+                "ingressbackends.policy.openservicemesh.io",
+                "meshconfigs.config.openservicemesh.io",
+                "meshrootcertificates.config.openservicemesh.io",
+                "retries.policy.openservicemesh.io",
+                "tcproutes.specs.smi-spec.io",
+                "trafficsplits.split.smi-spec.io",
+                "traffictargets.access.smi-spec.io",
+                "upstreamtrafficsettings.policy.openservicemesh.io",
+                "serviceproviders.workload.openservicemesh.io",
+                "virtualmachines.workload.openservicemesh.io",
+            )
+        },
+    },
     "osm-injector": {
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("configmaps", SYSTEM, "osm-root-rotation"): {"get"},
         ("configmaps", SYSTEM, "osm-last-mesh-config"): {"get"},
-        ("mutatingwebhookconfigurations.admissionregistration.k8s.io", None,
-         "libosm-webhook-osm"): KEEP_UP}}
+        ("mutatingwebhookconfigurations.admissionregistration.k8s.io", None, "libosm-webhook-osm"): KEEP_UP,
+    },
+}
 # Kubernetes grants every account questions about itself.
 KINDS = ("Namespace", "CustomResourceDefinition", "ServiceAccount")  # and Roles: no programs
-EVERYBODY = {"selfsubjectaccessreviews.authorization.k8s.io": {"create"},
-             "selfsubjectrulesreviews.authorization.k8s.io": {"create"},
-             "selfsubjectreviews.authentication.k8s.io": {"create"}}
+EVERYBODY = {
+    "selfsubjectaccessreviews.authorization.k8s.io": {"create"},
+    "selfsubjectrulesreviews.authorization.k8s.io": {"create"},
+    "selfsubjectreviews.authentication.k8s.io": {"create"},
+}
 
 
 def places(resource):
@@ -142,8 +169,7 @@ class RbacTest(kubecase.KubeCase):
     @classmethod
     def discover(cls):
         seen = set()
-        groups = ["v1"] + [v["groupVersion"] for g in cls.api.request("GET", "/apis")["groups"]
-                           for v in g["versions"]]
+        groups = ["v1"] + [v["groupVersion"] for g in cls.api.request("GET", "/apis")["groups"] for v in g["versions"]]
         for group_version in groups:
             root = "/api/" if group_version == "v1" else "/apis/"
             for listed in cls.api.request("GET", root + group_version)["resources"]:
@@ -154,10 +180,17 @@ class RbacTest(kubecase.KubeCase):
 
     def allowed(self, api, verb, resource, ns, name="some-name"):
         """True if RBAC allows it. Nothing is changed."""
-        methods = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
-                   "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}
-        whole = verb in ("list", "watch", "deletecollection") or (
-            verb == "create" and not resource.subresource)
+        methods = {
+            "get": "GET",
+            "list": "GET",
+            "watch": "GET",
+            "create": "POST",
+            "update": "PUT",
+            "patch": "PATCH",
+            "delete": "DELETE",
+            "deletecollection": "DELETE",
+        }
+        whole = verb in ("list", "watch", "deletecollection") or (verb == "create" and not resource.subresource)
         path = resource.path(ns, None if whole else name)
         query = {} if methods[verb] == "GET" else {"dryRun": "All"}
         if verb == "watch":
@@ -168,8 +201,7 @@ class RbacTest(kubecase.KubeCase):
             if verb == "watch":  # without waiting for its end
                 return self.watch_status(api, path) != 403
             body = None if methods[verb] == "GET" else {}
-            api.request(methods[verb], path, body, MERGE if verb == "patch" else
-                        "application/json", **query)
+            api.request(methods[verb], path, body, MERGE if verb == "patch" else "application/json", **query)
         except ApiError as refused:
             return not (refused.code == 403 and f"cannot {verb} " in refused.message)
         return True
@@ -178,8 +210,9 @@ class RbacTest(kubecase.KubeCase):
     def watch_status(api, path):
         connection = api._connect(10)
         try:
-            connection.request("GET", path + "?watch=1&timeoutSeconds=1&resourceVersion=0",
-                               headers=api._headers("application/json"))
+            connection.request(
+                "GET", path + "?watch=1&timeoutSeconds=1&resourceVersion=0", headers=api._headers("application/json")
+            )
             response = connection.getresponse()
             response.close()
             return response.status
@@ -191,11 +224,9 @@ class RbacTest(kubecase.KubeCase):
         api = self.cluster.as_account(SYSTEM, account)
         found = set()
         for resource in self.resources:
-            verbs = STANDARD - ({"list", "watch", "deletecollection"} if resource.subresource
-                                else set())
+            verbs = STANDARD - ({"list", "watch", "deletecollection"} if resource.subresource else set())
             for ns in places(resource):
-                found |= {(verb, resource.name, ns) for verb in verbs
-                          if self.allowed(api, verb, resource, ns)}
+                found |= {(verb, resource.name, ns) for verb in verbs if self.allowed(api, verb, resource, ns)}
         api.close()
         return found
 
@@ -203,16 +234,17 @@ class RbacTest(kubecase.KubeCase):
         wanted = set(ELSE[account])
         for resource in self.resources:
             for ns in places(resource):
-                verbs = (EVERYWHERE[account].get(resource.name, set()) |
-                         EVERYBODY.get(resource.name, set()) |
-                         (AT_HOME[account].get(resource.name, set()) if ns == SYSTEM else set()))
+                verbs = (
+                    EVERYWHERE[account].get(resource.name, set())
+                    | EVERYBODY.get(resource.name, set())
+                    | (AT_HOME[account].get(resource.name, set()) if ns == SYSTEM else set())
+                )
                 wanted |= {(verb, resource.name, ns) for verb in verbs}
         return wanted
 
     def check(self, account):
         self.assertGreater(len(self.resources), 80)
-        self.assertEqual(sorted(map(str, self.expected(account))),
-                         sorted(map(str, self.granted(account))))
+        self.assertEqual(sorted(map(str, self.expected(account))), sorted(map(str, self.granted(account))))
 
     def test_the_controller_may_do_what_is_written_and_nothing_else(self):
         self.check("osm-controller")
@@ -230,24 +262,24 @@ class RbacTest(kubecase.KubeCase):
                     general = EVERYWHERE[account].get(name, set()) - whole
                     at_home = AT_HOME[account].get(name, set()) - whole
                     for where in (ns, ELSEWHERE) if ns else (None,):
-                        got = {verb for verb in STANDARD - whole
-                               if self.allowed(api, verb, by_name[name], where, own)}
-                        self.assertEqual(general | (verbs | at_home if where == ns else set()),
-                                         got, where)
+                        got = {verb for verb in STANDARD - whole if self.allowed(api, verb, by_name[name], where, own)}
+                        self.assertEqual(general | (verbs | at_home if where == ns else set()), got, where)
             api.close()
 
     def test_no_other_verbs_and_no_paths_are_granted(self):
         for account in EVERYWHERE:
             api, plain = (self.cluster.as_account(SYSTEM, a) for a in (account, "default"))
-            review = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1",
-                      "spec": {"namespace": SYSTEM}}
+            review = {
+                "kind": "SelfSubjectRulesReview",
+                "apiVersion": "authorization.k8s.io/v1",
+                "spec": {"namespace": SYSTEM},
+            }
             path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
             mine, theirs = (a.request("POST", path, review)["status"] for a in (api, plain))
             verbs = {verb for rule in mine["resourceRules"] for verb in rule["verbs"]}
             self.assertLessEqual(verbs, STANDARD - {"deletecollection"})
             self.assertFalse([r for r in mine["resourceRules"] if "*" in r["resources"]])
-            self.assertEqual(*({json.dumps(r, sort_keys=True) for r in s["nonResourceRules"]}
-                               for s in (mine, theirs)))
+            self.assertEqual(*({json.dumps(r, sort_keys=True) for r in s["nonResourceRules"]} for s in (mine, theirs)))
             api.close()
             plain.close()
 
@@ -275,72 +307,127 @@ class RbacTest(kubecase.KubeCase):
 
         # More rights for itself: by a binding, by its own roles, by those of Kubernetes.
         for path in (f"{rbac}/clusterrolebindings", f"{rbac}/namespaces/{SYSTEM}/rolebindings"):
-            self.refused(api, "POST", path, named(
-                "mine", roleRef=role("ClusterRole"), subjects=subject))
-        self.refused(api, "PATCH", f"{rbac}/clusterrolebindings/cluster-admin",
-                     {"subjects": subject}, MERGE)
+            self.refused(api, "POST", path, named("mine", roleRef=role("ClusterRole"), subjects=subject))
+        self.refused(api, "PATCH", f"{rbac}/clusterrolebindings/cluster-admin", {"subjects": subject}, MERGE)
         self.refused(api, "POST", f"{rbac}/clusterroles", named("mine", rules=everything))
-        for path in (f"{rbac}/clusterroles/{account}-osm",
-                     f"{rbac}/namespaces/{SYSTEM}/roles/{account}"):
+        for path in (f"{rbac}/clusterroles/{account}-osm", f"{rbac}/namespaces/{SYSTEM}/roles/{account}"):
             self.refused(api, "PATCH", path, {"rules": everything}, MERGE)
         # Somebody else's identity: tokens, pods that run as others, impersonation.
         for ns, other in ((SYSTEM, "default"), ("kube-system", "default")):
-            self.refused(api, "POST", f"/api/v1/namespaces/{ns}/serviceaccounts/{other}/token",
-                         {"spec": {"expirationSeconds": 3600}})
+            self.refused(
+                api,
+                "POST",
+                f"/api/v1/namespaces/{ns}/serviceaccounts/{other}/token",
+                {"spec": {"expirationSeconds": 3600}},
+            )
         container = {"name": "mine", "image": "mine"}
-        self.refused(api, "POST", f"/api/v1/namespaces/{SYSTEM}/pods", named(
-            "mine", spec={"containers": [container], "serviceAccountName": "default"}))
-        self.refused(api, "PATCH", f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/victim", {
-            "spec": {"template": {"spec": {"serviceAccountName": account}}}}, MERGE)
-        self.refused(api, "POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", named(
-            "mine", spec={"signerName": "kubernetes.io/kube-apiserver-client",
-                          "request": self.signing_request(), "usages": ["client auth"]}))
+        self.refused(
+            api,
+            "POST",
+            f"/api/v1/namespaces/{SYSTEM}/pods",
+            named("mine", spec={"containers": [container], "serviceAccountName": "default"}),
+        )
+        self.refused(
+            api,
+            "PATCH",
+            f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/victim",
+            {"spec": {"template": {"spec": {"serviceAccountName": account}}}},
+            MERGE,
+        )
+        self.refused(
+            api,
+            "POST",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+            named(
+                "mine",
+                spec={
+                    "signerName": "kubernetes.io/kube-apiserver-client",
+                    "request": self.signing_request(),
+                    "usages": ["client auth"],
+                },
+            ),
+        )
         with self.assertRaises(ApiError) as refused:
             self.impersonate(api)
         self.assertIn("cannot impersonate", refused.exception.message)
         # Every request of the API server: a webhook, or a policy, of its own or another's.
-        hook = {"name": "mine.example.org", "clientConfig": {"url": "https://mine.example.org"},
-                "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"],
-                           "operations": ["*"]}],
-                "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+        hook = {
+            "name": "mine.example.org",
+            "clientConfig": {"url": "https://mine.example.org"},
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
         for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
             self.refused(api, "POST", f"{hooks}/{plural}", named("mine", webhooks=[hook]))
             self.refused(api, "PATCH", f"{hooks}/{plural}/anothers", {"webhooks": [hook]}, MERGE)
             self.refused(api, "DELETE", f"{hooks}/{plural}/anothers")
         # Conversion webhooks of CRDs see all objects of a kind.
         crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        for name in ("meshrootcertificates.config.openservicemesh.io",
-                     "traffictargets.access.smi-spec.io"):
+        for name in ("meshrootcertificates.config.openservicemesh.io", "traffictargets.access.smi-spec.io"):
             self.refused(api, "PATCH", f"{crd}/{name}", {"metadata": {"labels": {"a": "b"}}}, MERGE)
             self.refused(api, "DELETE", f"{crd}/{name}")
         # Keys of others, and the mesh's root of trust.
         for ns in (SYSTEM, ELSEWHERE, "kube-system"):
             self.refused(api, "GET", f"/api/v1/namespaces/{ns}/secrets/theirs")
-        self.refused(api, "POST", f"/apis/config.openservicemesh.io/v1alpha2/namespaces/{SYSTEM}"
-                     "/meshrootcertificates", {
-                         "apiVersion": "config.openservicemesh.io/v1alpha2",
-                         "kind": "MeshRootCertificate", "metadata": {"name": "mine"},
-                         "spec": {"role": "inactive", "provider": {"tresor": {"ca": {"secretRef": {
-                             "name": "theirs", "namespace": SYSTEM}}}}}})
+        self.refused(
+            api,
+            "POST",
+            f"/apis/config.openservicemesh.io/v1alpha2/namespaces/{SYSTEM}/meshrootcertificates",
+            {
+                "apiVersion": "config.openservicemesh.io/v1alpha2",
+                "kind": "MeshRootCertificate",
+                "metadata": {"name": "mine"},
+                "spec": {
+                    "role": "inactive",
+                    "provider": {"tresor": {"ca": {"secretRef": {"name": "theirs", "namespace": SYSTEM}}}},
+                },
+            },
+        )
         # Namespaces that join or leave the mesh.
-        self.refused(api, "PATCH", f"/api/v1/namespaces/{ELSEWHERE}", {
-            "metadata": {"labels": {"openservicemesh.io/monitored-by": "osm"}}}, MERGE)
+        self.refused(
+            api,
+            "PATCH",
+            f"/api/v1/namespaces/{ELSEWHERE}",
+            {"metadata": {"labels": {"openservicemesh.io/monitored-by": "osm"}}},
+            MERGE,
+        )
 
     def signing_request(self):
         key = self.rig.directory / "mine.key"
         made = subprocess.run(
-            ["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-             "-nodes", "-keyout", key, "-subj", "/CN=mine"],
-            capture_output=True, check=True).stdout
+            [
+                "openssl",
+                "req",
+                "-new",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-keyout",
+                key,
+                "-subj",
+                "/CN=mine",
+            ],
+            capture_output=True,
+            check=True,
+        ).stdout
         return base64.b64encode(made).decode()
 
     @staticmethod
     def impersonate(api):
         connection = api._connect(10)
         try:
-            connection.request("GET", "/api/v1/namespaces", headers={
-                **api._headers("application/json"), "Impersonate-User": "admin",
-                "Impersonate-Group": "system:masters"})
+            connection.request(
+                "GET",
+                "/api/v1/namespaces",
+                headers={
+                    **api._headers("application/json"),
+                    "Impersonate-User": "admin",
+                    "Impersonate-Group": "system:masters",
+                },
+            )
             response = connection.getresponse()
             raw = response.read()
             if response.status >= 400:
@@ -350,14 +437,18 @@ class RbacTest(kubecase.KubeCase):
 
     def test_a_stolen_token_gives_no_more_than_its_account_has(self):
         for ns in (SYSTEM, ELSEWHERE, "kube-system"):
-            self.api.apply({"apiVersion": "v1", "kind": "Secret", "data": {},
-                            "metadata": {"name": "theirs", "namespace": ns}})
-        self.api.apply(k8s.deployment(SYSTEM, "victim", [k8s.shell_container("app", "sleep 1")],
-                                      replicas=0))
+            self.api.apply(
+                {"apiVersion": "v1", "kind": "Secret", "data": {}, "metadata": {"name": "theirs", "namespace": ns}}
+            )
+        self.api.apply(k8s.deployment(SYSTEM, "victim", [k8s.shell_container("app", "sleep 1")], replicas=0))
         for kind in ("Mutating", "Validating"):
-            self.api.apply({"apiVersion": "admissionregistration.k8s.io/v1",
-                            "kind": f"{kind}WebhookConfiguration",
-                            "metadata": {"name": "anothers"}})
+            self.api.apply(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": f"{kind}WebhookConfiguration",
+                    "metadata": {"name": "anothers"},
+                }
+            )
         for account in EVERYWHERE:
             with self.subTest(account):
                 api = self.cluster.as_account(SYSTEM, account)

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Disasters, and the commands of docs/recover.md that end them. Meanwhile no request fails."""
+
 import shutil
 import signal
 import sys
 import time
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh, shop
+from lib.kube import kubecase, mesh, shop
+from lib.kube import kubeobjects as k8s
 from lib.kube.api import ApiError
 from lib.kube.cert_manager import CertManager
 from lib.kube.rotation import CERTIFICATE, IDLE, RotationCase, documented_commands
@@ -58,10 +59,12 @@ class Recovery(RotationCase):
 
     def refused_pod(self):
         """Why no pod can be made, or None."""
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {
-            "generateName": "refused-", "namespace": "bookbuyer"}, "spec": {
-                "serviceAccountName": "bookbuyer",
-                "containers": [k8s.shell_container("app", IDLE)]}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"generateName": "refused-", "namespace": "bookbuyer"},
+            "spec": {"serviceAccountName": "bookbuyer", "containers": [k8s.shell_container("app", IDLE)]},
+        }
         try:
             made = self.api.request("POST", "/api/v1/namespaces/bookbuyer/pods", pod, timeout=40)
         except ApiError as refused:
@@ -80,8 +83,9 @@ class SecretTest(Recovery):
         """A further pod of a daemon ends with this message. Result: its name."""
         known = {p["metadata"]["name"] for p in self.pods(mesh.SYSTEM, app)}
         self.api.patch("Deployment", mesh.SYSTEM, app, {"spec": {"replicas": 2}})
-        new = wait_for("there is another pod", lambda: {
-            p["metadata"]["name"] for p in self.pods(mesh.SYSTEM, app)} - known, 20).pop()
+        new = wait_for(
+            "there is another pod", lambda: {p["metadata"]["name"] for p in self.pods(mesh.SYSTEM, app)} - known, 20
+        ).pop()
         self.agent.expect_restarts(mesh.SYSTEM, new, app)
 
         def told():
@@ -97,8 +101,13 @@ class SecretTest(Recovery):
 
     def test_0_webhooks_are_deleted_while_no_daemon_runs(self):
         delete, restore = commands("Webhooks that block the cluster")
-        policy = objects.target("bookstore", "late", "bookstore-v1", [("bookbuyer", "late")],
-                                ("HTTPRouteGroup", "bookstore", ["books-bought"]))
+        policy = objects.target(
+            "bookstore",
+            "late",
+            "bookstore-v1",
+            [("bookbuyer", "late")],
+            ("HTTPRouteGroup", "bookstore", ["books-bought"]),
+        )
         ca = self.root_in("osm-ca-bundle")
         self.scale(0)
         wait_for("no daemon is left", lambda: not self.agent.pods(mesh.SYSTEM, "osm-"), 60)
@@ -117,9 +126,13 @@ class SecretTest(Recovery):
         backup, restore = commands("The CA's Secret")[0], commands("Restore the Secret")
         ca = self.root_in("osm-ca-bundle")
         self.shell(backup)
-        for damage, message in ((self.lose, "is gone"),
-                                (lambda: self.api.patch("Secret", mesh.SYSTEM, "osm-ca-bundle", {
-                                    "data": {"private.key": None}}), "is missing")):
+        for damage, message in (
+            (self.lose, "is gone"),
+            (
+                lambda: self.api.patch("Secret", mesh.SYSTEM, "osm-ca-bundle", {"data": {"private.key": None}}),
+                "is missing",
+            ),
+        ):
             with self.subTest(message):
                 damage()
                 self.check_a_pod_is_served("without-" + message.replace(" ", "-"), ca)
@@ -127,8 +140,7 @@ class SecretTest(Recovery):
                 self.assertEqual({"(own)": "signing"}, self.record())
                 self.shell(restore[0])
                 self.assertEqual(ca, self.root_in("osm-ca-bundle"))
-                self.api.patch("Deployment", mesh.SYSTEM, "osm-controller",
-                               {"spec": {"replicas": 1}})
+                self.api.patch("Deployment", mesh.SYSTEM, "osm-controller", {"spec": {"replicas": 1}})
                 self.assertIn("successfully rolled out", self.shell(restore[1]))
         self.check_a_pod_is_served("restored", ca)
         self.check_all_is_of(ca)
@@ -180,8 +192,12 @@ class VaultTest(Recovery):
         with self.subTest("another root is in its place"):
             for block in ("authorities", "role"):
                 self.vault.run(documented_commands_of_vault()[block])
-            wait_for("pods are refused for it", lambda: "does not end at a root of the trust bundle"
-                     in (self.refused_pod() or ""), 90, interval=2)
+            wait_for(
+                "pods are refused for it",
+                lambda: "does not end at a root of the trust bundle" in (self.refused_pod() or ""),
+                90,
+                interval=2,
+            )
             self.wait_for_problem("other roots than the mesh trusts")
         with self.subTest("Vault's backup is restored"):
             # It does not know the daemons' present tokens.
@@ -254,14 +270,22 @@ class EtcdTest(Recovery):
         self.cluster.wait_for_api()
 
     def permission(self, account):
-        return [objects.target("bookstore", f"{account}-{v}", f"bookstore-{v}",
-                               [("bookbuyer", account)],
-                               ("HTTPRouteGroup", "bookstore", ["books-bought"]))
-                for v in ("v1", "v2")]
+        return [
+            objects.target(
+                "bookstore",
+                f"{account}-{v}",
+                f"bookstore-{v}",
+                [("bookbuyer", account)],
+                ("HTTPRouteGroup", "bookstore", ["books-bought"]),
+            )
+            for v in ("v1", "v2")
+        ]
 
     def start_guest(self, name):
-        self.api.apply(k8s.account("bookbuyer", name), k8s.deployment(
-            "bookbuyer", name, [k8s.shell_container("app", IDLE)], account=name))
+        self.api.apply(
+            k8s.account("bookbuyer", name),
+            k8s.deployment("bookbuyer", name, [k8s.shell_container("app", IDLE)], account=name),
+        )
         self.wait_until_available("bookbuyer", name)
         return self.pod_of("bookbuyer", name)
 
@@ -271,8 +295,14 @@ class EtcdTest(Recovery):
 
     def use_up(self, revisions):
         for number in range(revisions):
-            self.api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-                "name": "any", "namespace": "default"}, "data": {"number": str(number)}})
+            self.api.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": "any", "namespace": "default"},
+                    "data": {"number": str(number)},
+                }
+            )
 
     def test_an_old_backup_of_etcd(self):
         withdrawn, granted = map(self.start_guest, ("withdrawn", "granted"))

@@ -2,12 +2,13 @@
 """Replicas of osm-controller: what they say of an object is true of the proxies of all, a stale one
 sends proxies to the others, a key in use at two raises the alarm; and a namespace that leaves the
 mesh."""
+
 import http.client
 import json
 import ssl
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.kube.cluster import API_PORT
 from lib.kube.replicas import ReplicaCase
 from lib.mesh import meshcase, objects
@@ -34,10 +35,14 @@ class ReplicasTest(ReplicaCase):
     def setUpClass(cls):
         super().setUpClass()
         idle = k8s.shell_container("app", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
-        cls.api.apply(mesh.namespace(NS), *(k8s.account(NS, a) for a in ("server", "client")),
-                      k8s.service(NS, "server"), k8s.deployment(NS, "server", account="server"),
-                      objects.routes(NS, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
-                      objects.target(NS, "access", "server", [(NS, "client")], SMI))
+        cls.api.apply(
+            mesh.namespace(NS),
+            *(k8s.account(NS, a) for a in ("server", "client")),
+            k8s.service(NS, "server"),
+            k8s.deployment(NS, "server", account="server"),
+            objects.routes(NS, "routes", all={"pathRegex": "/.*", "methods": ["*"]}),
+            objects.target(NS, "access", "server", [(NS, "client")], SMI),
+        )
         cls.wait_until_available(NS, "server")
         cls.api.apply(k8s.deployment(NS, "client", [idle], replicas=2, account="client"))
         cls.wait_until_available(NS, "client")
@@ -46,14 +51,14 @@ class ReplicasTest(ReplicaCase):
 
     @classmethod
     def scale(cls, replicas):
-        cls.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller",
-                            f"--replicas={replicas}")
+        cls.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller", f"--replicas={replicas}")
         cls.wait_until_available(mesh.SYSTEM, "osm-controller")
 
     @classmethod
     def wait_until_both_serve(cls):
         """A new connection reaches a random replica: clients are replaced until both have
         one."""
+
         def split():
             counts = sorted(map(cls.proxies_of, cls.pods(mesh.SYSTEM, "osm-controller")))
             if counts[-2:] != [1, 2]:
@@ -82,24 +87,25 @@ class ReplicasTest(ReplicaCase):
     def replica_that_only_reads(self):
         """The replica that does not write the objects' status."""
         holder = self.api.get("Lease", mesh.SYSTEM, "osm-controller-osm")["spec"]["holderIdentity"]
-        return next(p for p in self.pods(mesh.SYSTEM, "osm-controller")
-                    if not holder.startswith(p["metadata"]["name"]))
+        return next(p for p in self.pods(mesh.SYSTEM, "osm-controller") if not holder.startswith(p["metadata"]["name"]))
 
     # -- stale replicas and stolen keys ---------------------------------------------------------
     def new_streams(self, pod_name):
         """The text that a replica publishes of them."""
-        lease, = [lease for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
-                  if lease["spec"]["holderIdentity"].startswith(f"{pod_name}-") and
-                  "renewTime" not in lease["spec"]]
+        (lease,) = [
+            lease
+            for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
+            if lease["spec"]["holderIdentity"].startswith(f"{pod_name}-") and "renewTime" not in lease["spec"]
+        ]
         return lease["metadata"].get("annotations", {}).get(NEW_STREAMS, "")
 
     def cut_off(self, *replicas):
         """From the API server only."""
         for pod in replicas:
-            for rule in (("INPUT", "-p", "tcp", "-s", pod["status"]["podIP"], "--dport",
-                          str(API_PORT), "-j", "DROP"),
-                         ("OUTPUT", "-p", "tcp", "-d", pod["status"]["podIP"], "--sport",
-                          str(API_PORT), "-j", "DROP")):
+            for rule in (
+                ("INPUT", "-p", "tcp", "-s", pod["status"]["podIP"], "--dport", str(API_PORT), "-j", "DROP"),
+                ("OUTPUT", "-p", "tcp", "-d", pod["status"]["podIP"], "--sport", str(API_PORT), "-j", "DROP"),
+            ):
                 self.cluster.namespace.run("iptables", "-I", *rule)
                 self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
 
@@ -111,6 +117,7 @@ class ReplicasTest(ReplicaCase):
 
     def wait_for_replica(self, pod, stale, ready, timeout=60):
         """Result: what /health/ready says."""
+
         def seen():
             version = json.loads(self.ask(pod, "/version")[1])
             status, text = self.ask(pod, "/health/ready")
@@ -125,8 +132,9 @@ class ReplicasTest(ReplicaCase):
         server, client = self.pod_of(NS, "server"), self.pod_of(NS, "client")
         self.wait_for_answer(client, 200, URL)
         fresh = self.replica_of(server)[0]
-        stale = next(p for p in self.pods(mesh.SYSTEM, "osm-controller")
-                     if p["metadata"]["uid"] != fresh["metadata"]["uid"])
+        stale = next(
+            p for p in self.pods(mesh.SYSTEM, "osm-controller") if p["metadata"]["uid"] != fresh["metadata"]["uid"]
+        )
         name = stale["metadata"]["name"]
         published = self.new_streams(name)
         thief = self.use_key_of(server, stale)  # the alarm takes 90 s
@@ -148,15 +156,29 @@ class ReplicasTest(ReplicaCase):
         self.assertIn("stale", str(ended.exception))
         # Its old streams go on; the client may have reconnected to it while it was not stale yet.
         self.assertLessEqual(before, self.proxies_of(stale))
-        self.api.wait_for("is not ready", "Pod", mesh.SYSTEM, name, lambda p: any(
-            c["type"] == "Ready" and c["status"] == "False" for c in p["status"]["conditions"]))
+        self.api.wait_for(
+            "is not ready",
+            "Pod",
+            mesh.SYSTEM,
+            name,
+            lambda p: any(c["type"] == "Ready" and c["status"] == "False" for c in p["status"]["conditions"]),
+        )
         self.assertNotEqual(200, client.get(URL)[0])
 
         # Three replicas, and none reaches the API server.
         self.cluster.kubectl("scale", "-n", mesh.SYSTEM, "deployment/osm-controller", "--replicas=3")
-        third = wait_for("a third replica", lambda: next(
-            (p for p in self.pods(mesh.SYSTEM, "osm-controller") if p["status"].get("podIP") and
-             p["metadata"]["uid"] not in (stale["metadata"]["uid"], fresh["metadata"]["uid"])), None))
+        third = wait_for(
+            "a third replica",
+            lambda: next(
+                (
+                    p
+                    for p in self.pods(mesh.SYSTEM, "osm-controller")
+                    if p["status"].get("podIP")
+                    and p["metadata"]["uid"] not in (stale["metadata"]["uid"], fresh["metadata"]["uid"])
+                ),
+                None,
+            ),
+        )
         self.wait_for_replica(third, stale=False, ready=True)
         self.cut_off(fresh, third)
         for pod in (fresh, third, stale):
@@ -173,31 +195,45 @@ class ReplicasTest(ReplicaCase):
         self.heal()
         for pod in (fresh, third, stale):
             self.wait_for_replica(pod, stale=False, ready=True)
-        wait_for("all replicas know the same mesh", lambda: 1 == len({
-            json.loads(self.ask(pod, "/version")[1])["mesh_hash"] for pod in (fresh, third, stale)}))
+        wait_for(
+            "all replicas know the same mesh",
+            lambda: 1 == len({json.loads(self.ask(pod, "/version")[1])["mesh_hash"] for pod in (fresh, third, stale)}),
+        )
         self.assertNotEqual(200, client.get(URL)[0])
         self.change("client")
         self.wait_for_answer(client, 200, URL)
         uuid = server.run.obj["metadata"]["labels"]["osm-proxy-uuid"]
-        wait_for("the stolen key raises the alarm", lambda: any(
-            '"proxy-flapping"' in line and uuid in line and "other_replica" in line
-            for log in self.rig.directory.glob(f"pod.{mesh.SYSTEM}.osm-controller-*.log")
-            for line in log.read_text(errors="replace").splitlines()), 120)
+        wait_for(
+            "the stolen key raises the alarm",
+            lambda: any(
+                '"proxy-flapping"' in line and uuid in line and "other_replica" in line
+                for log in self.rig.directory.glob(f"pod.{mesh.SYSTEM}.osm-controller-*.log")
+                for line in log.read_text(errors="replace").splitlines()
+            ),
+            120,
+        )
 
     def test_each_replica_has_a_lease_that_it_renews_and_one_with_texts(self):
         leases = self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
         pods = [p["metadata"]["name"] for p in self.pods(mesh.SYSTEM)]  # the injector, too
         for renewed in (True, False):
-            held = [lease["spec"]["holderIdentity"] for lease in leases
-                    if ("renewTime" in lease["spec"]) == renewed]
+            held = [lease["spec"]["holderIdentity"] for lease in leases if ("renewTime" in lease["spec"]) == renewed]
             self.assertEqual(sorted(pods), sorted(h.rpartition("-")[0] for h in held))
-        self.assertFalse([lease for lease in leases if "renewTime" in lease["spec"] and
-                          NEW_STREAMS in lease["metadata"].get("annotations", {})])
+        self.assertFalse(
+            [
+                lease
+                for lease in leases
+                if "renewTime" in lease["spec"] and NEW_STREAMS in lease["metadata"].get("annotations", {})
+            ]
+        )
 
     def test_a_new_stream_is_published_on_its_replicas_lease(self):
         def published():
-            return [lease for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
-                    if lease["metadata"].get("annotations", {}).get(NEW_STREAMS, "").startswith("1 ")]
+            return [
+                lease
+                for lease in self.api.list("Lease", mesh.SYSTEM, labelSelector=COMPONENT)
+                if lease["metadata"].get("annotations", {}).get(NEW_STREAMS, "").startswith("1 ")
+            ]
 
         wait_for("no stream is new any more", lambda: not published(), 60)
         self.addCleanup(self.wait_until_both_serve)
@@ -223,35 +259,31 @@ class ReplicasTest(ReplicaCase):
         self.change("client")
         self.wait_for_programmed("True", "3/3 proxies")
         proxies = self.osm_json("proxy", "list")["proxies"]
-        by_replica = {p["metadata"]["name"]: self.proxies_of(p)
-                      for p in self.pods(mesh.SYSTEM, "osm-controller")}
-        self.assertEqual({r: [p["replica"] for p in proxies].count(r) for r in by_replica},
-                         by_replica)
+        by_replica = {p["metadata"]["name"]: self.proxies_of(p) for p in self.pods(mesh.SYSTEM, "osm-controller")}
+        self.assertEqual({r: [p["replica"] for p in proxies].count(r) for r in by_replica}, by_replica)
         for proxy in proxies:  # whichever replica it is connected to
             part = self.osm_json("proxy", "get", "listeners", proxy["name"])
             self.assertIn("dynamic_listeners", part)
         status = self.osm_json("status", "traffictarget", f"{NS}/access", "--wait")
-        self.assertEqual(["Applied", 3, 3, []], [status[k] for k in (
-            "phase", "concerned", "applied", "not_connected")])
-        client, server = (next(p["name"] for p in proxies if f"/{a}-" in p["name"])
-                          for a in ("client", "server"))
+        self.assertEqual(["Applied", 3, 3, []], [status[k] for k in ("phase", "concerned", "applied", "not_connected")])
+        client, server = (next(p["name"] for p in proxies if f"/{a}-" in p["name"]) for a in ("client", "server"))
         self.assertIn("ALLOWED", self.osm("policy", "check-pods", client, server))
         self.assertIn("ALLOWED", self.osm("policy", "explain", f"{NS}/client", f"{NS}/server"))
-        self.assertIn("policies allow it", self.osm(
-            "verify", "connectivity", "--from-pod", client, "--to-pod", server))
-        self.assertIn(f"fault    Call from {NS}/server to {NS}/client", self.osm(
-            "verify", "connectivity", "--from-pod", server, "--to-pod", client, code=3))
+        self.assertIn("policies allow it", self.osm("verify", "connectivity", "--from-pod", client, "--to-pod", server))
+        self.assertIn(
+            f"fault    Call from {NS}/server to {NS}/client",
+            self.osm("verify", "connectivity", "--from-pod", server, "--to-pod", client, code=3),
+        )
         self.assertIn(f'"{NS}/client" -> "{NS}/server"', self.osm("graph", "-o", "dot"))
         self.assertIn("in the mesh, 3 pods", self.osm("check"))
 
     def test_the_command_names_what_is_wrong_with_the_cluster(self):
         self.assertIn("you may create every object", self.osm("check", "--pre"))
-        self.cluster.kubectl("annotate", "namespace", "default",
-                             "openservicemesh.io/sidecar-injection=enabled")
-        self.addCleanup(self.cluster.kubectl, "annotate", "namespace", "default",
-                        "openservicemesh.io/sidecar-injection-")
-        self.assertIn("osm namespace add default --mesh-name osm",
-                      self.osm("check"))
+        self.cluster.kubectl("annotate", "namespace", "default", "openservicemesh.io/sidecar-injection=enabled")
+        self.addCleanup(
+            self.cluster.kubectl, "annotate", "namespace", "default", "openservicemesh.io/sidecar-injection-"
+        )
+        self.assertIn("osm namespace add default --mesh-name osm", self.osm("check"))
         self.assertIn("it does not exist", self.osm("check", "--mesh-name", "other", code=1))
 
     def test_a_bug_report_has_no_keys(self):
@@ -269,8 +301,9 @@ class ReplicasTest(ReplicaCase):
         self.api.apply(k8s.account(NS, "reader"))
         reader = self.cluster.kubeconfig_of_account(NS, "reader")
         self.assertIn("forbidden", self.osm("problems", kubeconfig=reader, code=3))
-        self.cluster.kubectl("create", "rolebinding", "reads", "-n", mesh.SYSTEM,
-                             "--role=osm-viewer", f"--serviceaccount={NS}:reader")
+        self.cluster.kubectl(
+            "create", "rolebinding", "reads", "-n", mesh.SYSTEM, "--role=osm-viewer", f"--serviceaccount={NS}:reader"
+        )
 
         def told():
             ran = self.cluster.run(meshcase._programs.osm, "problems", "--kubeconfig", reader)
@@ -282,19 +315,25 @@ class ReplicasTest(ReplicaCase):
         refused = self.osm("certificate", "rotate", "any", kubeconfig=reader, code=3)
         self.assertIn("osm-admin", refused)
         self.assertIn("--role=osm-admin", refused)
-        self.cluster.kubectl("create", "rolebinding", "runs", "-n", mesh.SYSTEM,
-                             "--role=osm-admin", f"--serviceaccount={NS}:reader")
-        wait_for("an administrator may ask", lambda: "no certificate" in self.osm(
-            "certificate", "rotate", "any", kubeconfig=reader, code=1))
+        self.cluster.kubectl(
+            "create", "rolebinding", "runs", "-n", mesh.SYSTEM, "--role=osm-admin", f"--serviceaccount={NS}:reader"
+        )
+        wait_for(
+            "an administrator may ask",
+            lambda: "no certificate" in self.osm("certificate", "rotate", "any", kubeconfig=reader, code=1),
+        )
 
     def test_the_port_takes_no_other_token(self):
         """Nor one of the right account that was issued for another pod, or for the API server."""
         pods = self.pods(mesh.SYSTEM, "osm-controller")
         address, name = pods[0]["status"]["podIP"], pods[0]["metadata"]["name"]
         audience = "openservicemesh.io/admin/osm-system/"
-        for account, pod, status in (("osm-viewer", name, 200),
-                                     ("osm-viewer", pods[1]["metadata"]["name"], 403),
-                                     ("osm-viewer", None, 403), ("osm-controller", name, 403)):
+        for account, pod, status in (
+            ("osm-viewer", name, 200),
+            ("osm-viewer", pods[1]["metadata"]["name"], 403),
+            ("osm-viewer", None, 403),
+            ("osm-controller", name, 403),
+        ):
             with self.subTest(f"{account} {pod}"):
                 token = self.api.token_of(mesh.SYSTEM, account, audience=pod and audience + pod)
                 self.assertEqual(status, self.ask_admin(address, token))
@@ -306,8 +345,7 @@ class ReplicasTest(ReplicaCase):
         connection = http.client.HTTPConnection(address, ADMIN, timeout=10)
         connection.sock = context.wrap_socket(self.cluster.namespace.connect(address, ADMIN, 10))
         try:
-            connection.request("GET", "/v1/problems", headers={"X-Osm-Admin-Token": token} if token
-                               else {})
+            connection.request("GET", "/v1/problems", headers={"X-Osm-Admin-Token": token} if token else {})
             return connection.getresponse().status
         finally:
             connection.close()
@@ -343,8 +381,9 @@ class ReplicasTest(ReplicaCase):
 
         wait_for("nothing is said of its policies", silent, 20)
         # Their sidecars have no controller any more, and go on with what they have.
-        wait_for("no proxy is served", lambda: 0 == sum(
-            map(self.proxies_of, self.pods(mesh.SYSTEM, "osm-controller"))), 20)
+        wait_for(
+            "no proxy is served", lambda: 0 == sum(map(self.proxies_of, self.pods(mesh.SYSTEM, "osm-controller"))), 20
+        )
         self.assertEqual(200, client.get(URL)[0])
         self.api.apply(mesh.namespace(NS))
         self.wait_for_programmed("True", "3/3 proxies")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Under a steady load, Deployments are rolled and the control plane is killed: nobody notices."""
+
 import os
 import signal
 import time
@@ -42,8 +43,7 @@ class RolloutTest(UnderLoad):
         self.roll()
 
     def daemons(self):
-        return {p["metadata"]["uid"] for app in ("osm-controller", "osm-injector")
-                for p in self.pods(mesh.SYSTEM, app)}
+        return {p["metadata"]["uid"] for app in ("osm-controller", "osm-injector") for p in self.pods(mesh.SYSTEM, app)}
 
     def test_an_upgrade_and_its_rollback_replace_all_daemons_and_lose_no_request(self):
         self.use_sidecars(native=True)
@@ -51,23 +51,39 @@ class RolloutTest(UnderLoad):
         for level in ("debug", "info"):
             before = self.daemons()
             # The flag of native sidecars is the test's.
-            mesh.osm(self.cluster, "upgrade", "--timeout", "90s", "--force-conflicts",
-                     "--set", f"osm.controllerLogLevel={level}")
+            mesh.osm(
+                self.cluster,
+                "upgrade",
+                "--timeout",
+                "90s",
+                "--force-conflicts",
+                "--set",
+                f"osm.controllerLogLevel={level}",
+            )
             self.assertEqual(set(), before & self.daemons())
-            wait_for("its proxies are connected", lambda: "in the mesh" in mesh.osm(
-                self.cluster, "check"), 30, retry=(RuntimeError,))
+            wait_for(
+                "its proxies are connected",
+                lambda: "in the mesh" in mesh.osm(self.cluster, "check"),
+                30,
+                retry=(RuntimeError,),
+            )
         self.judge(since)
 
     def test_a_controller_that_is_killed_loses_no_request_and_catches_up(self):
         self.use_sidecars(native=True)
-        pod, = self.agent.pods(mesh.SYSTEM, "osm-controller")
+        (pod,) = self.agent.pods(mesh.SYSTEM, "osm-controller")
         before = pod.containers[0].process.pid
         self.agent.expect_restarts(pod.ns, pod.name, "osm-controller")
         since = time.time()
         os.kill(before, signal.SIGKILL)
         wait_for("it runs again", lambda: pod.containers[0].process.pid != before)
-        self.api.wait_for("is ready", "Pod", mesh.SYSTEM, pod.name, lambda p: any(
-            c["type"] == "Ready" and c["status"] == "True" for c in p["status"]["conditions"]))
+        self.api.wait_for(
+            "is ready",
+            "Pod",
+            mesh.SYSTEM,
+            pod.name,
+            lambda p: any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"]["conditions"]),
+        )
         # A later change reaches the proxies.
         self.addCleanup(self.cluster.kubectl, "apply", "-f", shop.FILES / "mesh/split.yaml")
         self.cluster.kubectl("apply", "-f", shop.FILES / "steps/split.yaml")

@@ -2,21 +2,33 @@
 """A root of the mesh follows another under load, with two controllers of which one is killed: no
 request fails, running sidecars take their new certificates from their Secrets, and in the end who
 has only the old one is turned away. A newer version of the mesh was there before."""
+
 import os
 import signal
 import time
 
 from lib.kube import kubecase, mesh, shop
-from lib.kube.rotation import (BUNDLE, CERTIFICATE, KEY, RENEW_AFTER, VOLUME, RotationCase, certificates_in,
-                      documented_commands, serial_of)
+from lib.kube.rotation import (
+    BUNDLE,
+    CERTIFICATE,
+    KEY,
+    RENEW_AFTER,
+    VOLUME,
+    RotationCase,
+    certificates_in,
+    documented_commands,
+    serial_of,
+)
 from lib.net.processes import wait_for
 
 NEXT = "mesh-2027"
 SHOP = f"{shop.SHOP}/books-bought"
 REFUSED = "certificate verify failed"
 NEWER, TARGETS = "99.0.0", "traffictargets.access.smi-spec.io"
-HOOKS = (("MutatingWebhookConfiguration", "libosm-webhook-osm", 20),
-         ("ValidatingWebhookConfiguration", "libosm-validator-osm", 10))
+HOOKS = (
+    ("MutatingWebhookConfiguration", "libosm-webhook-osm", 20),
+    ("ValidatingWebhookConfiguration", "libosm-validator-osm", 10),
+)
 
 
 class RootRotation(RotationCase):
@@ -33,17 +45,23 @@ class RootRotation(RotationCase):
     def leave_objects_of_a_newer_version(cls):
         """The cluster as after `osm upgrade` of a newer version and a rollback of the programs alone,
         such as `kubectl rollout undo`."""
-        version = {"op": "add", "path": "/metadata/labels/app.kubernetes.io~1version",
-                   "value": NEWER}
+        version = {"op": "add", "path": "/metadata/labels/app.kubernetes.io~1version", "value": NEWER}
         cls.api.patch("CustomResourceDefinition", None, TARGETS, [version])
         for kind, name, _ in HOOKS:
-            cls.api.patch(kind, None, name, [version, {
-                "op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}])
+            cls.api.patch(
+                kind, None, name, [version, {"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]
+            )
         values = cls.api.get("ConfigMap", mesh.SYSTEM, "osm-values")
         labels = values["metadata"]["labels"] | {"app.kubernetes.io/version": NEWER}
-        cls.api.apply({"apiVersion": "v1", "kind": "ConfigMap", "data": values["data"], "metadata": {
-            "name": "osm-values", "namespace": mesh.SYSTEM, "labels": labels}},
-                      manager="osm-install")
+        cls.api.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "data": values["data"],
+                "metadata": {"name": "osm-values", "namespace": mesh.SYSTEM, "labels": labels},
+            },
+            manager="osm-install",
+        )
 
     def check_the_rollback(self):
         """`osm upgrade` of this version, after the programs of it have rotated a root."""
@@ -63,8 +81,9 @@ class RootRotation(RotationCase):
         since, before = time.time(), self.envoys()
         pod = self.pod_of("bookstore", "bookstore")
         secret, old = self.secret_of(pod), serial_of(self.files_of(pod)[CERTIFICATE])
-        self.api.patch("Secret", "bookstore", secret, {"metadata": {"annotations": {
-            RENEW_AFTER: "2020-01-01T00:00:00Z"}}})
+        self.api.patch(
+            "Secret", "bookstore", secret, {"metadata": {"annotations": {RENEW_AFTER: "2020-01-01T00:00:00Z"}}}
+        )
         # A new leader looks at all Secrets at once, and the present one within a minute.
         leader = self.leader()
         self.api.delete("Pod", leader.ns, leader.name)
@@ -76,8 +95,9 @@ class RootRotation(RotationCase):
         new = wait_for("the Secret has another certificate", renewed, 100, interval=1)
         annotations = self.api.get("Secret", "bookstore", secret)["metadata"]["annotations"]
         for days, check in ((17, self.assertGreater), (20, self.assertLessEqual)):  # of 30
-            check(annotations[RENEW_AFTER], time.strftime(
-                "%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + days * 86400)))
+            check(
+                annotations[RENEW_AFTER], time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + days * 86400))
+            )
 
         def taken_up():
             serials = self.in_use(pod)[0]
@@ -98,12 +118,18 @@ class RootRotation(RotationCase):
         # As of a kubelet that is late: this sidecar goes on with the old certificate.
         self.quiet.run.volumes.refresh = lambda: None
         declare = documented_commands()[1]
-        rotate, = documented_commands("Rotate on Kubernetes by one command")
+        (rotate,) = documented_commands("Rotate on Kubernetes by one command")
         with self.subTest("what is not granted is told, and nothing happens"):
             self.shell(declare.partition("kubectl wait")[0])
-            wait_for("it says what to do", lambda: "get and create that Secret" in self.api.get(
-                "MeshRootCertificate", mesh.SYSTEM, NEXT)["status"]["message"], 20,
-                retry=(KeyError,))
+            wait_for(
+                "it says what to do",
+                lambda: (
+                    "get and create that Secret"
+                    in self.api.get("MeshRootCertificate", mesh.SYSTEM, NEXT)["status"]["message"]
+                ),
+                20,
+                retry=(KeyError,),
+            )
             self.wait_for_states(own="signing", mesh_2027="inactive")
         with self.subTest("one command grants and follows it, with a kubeconfig only"):
             self.shell(f"{rotate.splitlines()[0]} --wait 1ms || test $? = 5")
@@ -111,8 +137,7 @@ class RootRotation(RotationCase):
         ca = self.root_in(f"{NEXT}-ca")
         self.wait_for_states(mesh_2027="signing", own="draining")
         with self.subTest("kubectl shows it"):
-            self.assertRegex(self.cluster.kubectl("get", "mrc", "-n", mesh.SYSTEM),
-                             rf"{NEXT} +active +signing")
+            self.assertRegex(self.cluster.kubectl("get", "mrc", "-n", mesh.SYSTEM), rf"{NEXT} +active +signing")
         with self.subTest("running sidecars take their new certificates up, and trust both roots"):
             self.wait_until_taken_up(ca, but={self.quiet.name})
             bundle = certificates_in(self.files_of(self.quiet)[BUNDLE])
@@ -123,8 +148,7 @@ class RootRotation(RotationCase):
             self.wait_for_answer(late, 200, SHOP)
             self.assertTrue(self.signed_by(self.files_of(late)[CERTIFICATE], ca))
         with self.subTest("it waits for the sidecar that has the old certificate, and says so"):
-            wait_for("it is named", lambda: self.quiet.name in
-                     self.roots()["(own)"]["waiting_for"], 40)
+            wait_for("it is named", lambda: self.quiet.name in self.roots()["(own)"]["waiting_for"], 40)
         with self.subTest("another replica goes on when the one that takes the steps is killed"):
             holder, leader = self.holder(), self.leader()
             self.agent.expect_restarts(leader.ns, leader.name, "osm-controller")
@@ -154,8 +178,13 @@ class RootRotation(RotationCase):
         self.addCleanup(self.api.delete, "Deployment", "bookbuyer", "quiet")
         path = run.volume_paths[VOLUME]
         files = paths._written[path]
-        paths._write(path, {name: (old_files[name].encode() if name in (CERTIFICATE, KEY) else
-                                   content, mode) for name, (content, mode) in files.items()})
+        paths._write(
+            path,
+            {
+                name: (old_files[name].encode() if name in (CERTIFICATE, KEY) else content, mode)
+                for name, (content, mode) in files.items()
+            },
+        )
         refused = self.refusals()
         envoy = next(c for c in run.init_all if c.name == "envoy")
         self.agent.expect_restarts(run.ns, run.name, "envoy")
@@ -165,8 +194,10 @@ class RootRotation(RotationCase):
         self.assertNotIn(self.quiet.name, [p["name"] for p in connected])
 
     def refusals(self):
-        return sum(self.agent.log_of(run, "osm-controller").read_text(errors="replace").count(
-            REFUSED) for run in self.agent.pods(mesh.SYSTEM, "osm-controller"))
+        return sum(
+            self.agent.log_of(run, "osm-controller").read_text(errors="replace").count(REFUSED)
+            for run in self.agent.pods(mesh.SYSTEM, "osm-controller")
+        )
 
 
 if __name__ == "__main__":

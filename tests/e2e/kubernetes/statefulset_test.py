@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """A StatefulSet in the mesh: its clients and its members reach the very pod that they name."""
+
 import json
 
-from lib.kube import kubecase
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubecase, mesh
+from lib.kube import kubeobjects as k8s
 from lib.mesh import objects
 from lib.net.processes import wait_for
 
@@ -24,41 +25,57 @@ class StatefulSetTest(kubecase.MeshCase):
         super().setUpClass()
         cls.api.apply(mesh.namespace(NS), mesh.namespace("client"))
         cls.api.apply(
-            k8s.account(NS, "store"), k8s.account("client", "client"),
+            k8s.account(NS, "store"),
+            k8s.account("client", "client"),
             # As charts do it: the members are found before they are ready.
             k8s.service(NS, "store", 80, k8s.PORT, clusterIP="None", publishNotReadyAddresses=True),
             objects.routes(NS, "all", all={"pathRegex": ".*"}),
-            objects.target(NS, "access", "store", [("client", "client"), (NS, "store")],
-                           ("HTTPRouteGroup", "all", ["all"])),
-            stateful_set(), k8s.deployment("client", "client", account="client"),
-            k8s.deployment("client", "stranger"))
+            objects.target(
+                NS, "access", "store", [("client", "client"), (NS, "store")], ("HTTPRouteGroup", "all", ["all"])
+            ),
+            stateful_set(),
+            k8s.deployment("client", "client", account="client"),
+            k8s.deployment("client", "stranger"),
+        )
         cls.wait_until_available("client", "client")
         cls.wait_until_available("client", "stranger")
         cls.client, cls.stranger = (cls.pod_of("client", app) for app in ("client", "stranger"))
 
     def member(self, name):
         """The InjectedPod that has the name now."""
-        return self.mesh.run_of(self.api.wait_for("is ready", "Pod", NS, name, lambda p: any(
-            c["type"] == "Ready" and c["status"] == "True"
-            for c in p.get("status", {}).get("conditions", [])), 40))
+        return self.mesh.run_of(
+            self.api.wait_for(
+                "is ready",
+                "Pod",
+                NS,
+                name,
+                lambda p: any(
+                    c["type"] == "Ready" and c["status"] == "True" for c in p.get("status", {}).get("conditions", [])
+                ),
+                40,
+            )
+        )
 
     def who_answers(self, pod, url):
         return json.loads(self.wait_for_answer(pod, 200, url))["pod"]
 
     def test_each_member_answers_under_its_own_names_at_either_port(self):
         for member in MEMBERS:
-            for name in (f"{member}.store.{NS}", f"{member}.store.{NS}.svc.cluster.local",
-                         self.client.resolve(f"{member}.store.{NS}")):
+            for name in (
+                f"{member}.store.{NS}",
+                f"{member}.store.{NS}.svc.cluster.local",
+                self.client.resolve(f"{member}.store.{NS}"),
+            ):
                 for port in (80, k8s.PORT):
-                    self.assertEqual({member}, {self.who_answers(self.client, f"{name}:{port}/")
-                                                for _ in range(4)}, (name, port))
+                    self.assertEqual(
+                        {member}, {self.who_answers(self.client, f"{name}:{port}/") for _ in range(4)}, (name, port)
+                    )
 
     def test_members_reach_each_other_and_themselves(self):
         for dialling in MEMBERS:
             pod = self.member(dialling)
             for member in MEMBERS:
-                self.assertEqual(member, self.who_answers(
-                    pod, f"{member}.store:{k8s.PORT}/"), dialling)
+                self.assertEqual(member, self.who_answers(pod, f"{member}.store:{k8s.PORT}/"), dialling)
 
     def test_unauthorized_clients_reach_no_member(self):
         for member in MEMBERS:
@@ -71,8 +88,7 @@ class StatefulSetTest(kubecase.MeshCase):
         self.member("store-1")
         self.assertEqual("store-1", self.who_answers(self.client, f"{name}:80/"))
         self.api.delete("Pod", NS, "store-1")
-        wait_for("it has a new address", lambda: self.client.resolve(name) not in (name, before),
-                 60)
+        wait_for("it has a new address", lambda: self.client.resolve(name) not in (name, before), 60)
         self.assertEqual("store-1", self.who_answers(self.client, f"{name}:80/"))
         wait_for("its old one leads nowhere", lambda: self.client.get(f"{before}:80/")[0] == 0, 20)
 

@@ -1,4 +1,5 @@
 """A client of a Kubernetes API server: plain HTTPS with connections that are kept, and watches."""
+
 import base64
 import http.client
 import json
@@ -13,25 +14,30 @@ from lib.net.processes import NotYet, wait_for
 
 # Place of each kind: (group and version, plural, namespaced).
 KINDS = {
-    "Namespace": ("v1", "namespaces", False), "Node": ("v1", "nodes", False),
-    "Pod": ("v1", "pods", True), "Service": ("v1", "services", True),
-    "ServiceAccount": ("v1", "serviceaccounts", True), "Secret": ("v1", "secrets", True),
-    "ConfigMap": ("v1", "configmaps", True), "Endpoints": ("v1", "endpoints", True),
+    "Namespace": ("v1", "namespaces", False),
+    "Node": ("v1", "nodes", False),
+    "Pod": ("v1", "pods", True),
+    "Service": ("v1", "services", True),
+    "ServiceAccount": ("v1", "serviceaccounts", True),
+    "Secret": ("v1", "secrets", True),
+    "ConfigMap": ("v1", "configmaps", True),
+    "Endpoints": ("v1", "endpoints", True),
     "Event": ("v1", "events", True),
     "EndpointSlice": ("discovery.k8s.io/v1", "endpointslices", True),
-    "Deployment": ("apps/v1", "deployments", True), "ReplicaSet": ("apps/v1", "replicasets", True),
-    "StatefulSet": ("apps/v1", "statefulsets", True), "DaemonSet": ("apps/v1", "daemonsets", True),
+    "Deployment": ("apps/v1", "deployments", True),
+    "ReplicaSet": ("apps/v1", "replicasets", True),
+    "StatefulSet": ("apps/v1", "statefulsets", True),
+    "DaemonSet": ("apps/v1", "daemonsets", True),
     "PodDisruptionBudget": ("policy/v1", "poddisruptionbudgets", True),
-    "Job": ("batch/v1", "jobs", True), "Lease": ("coordination.k8s.io/v1", "leases", True),
+    "Job": ("batch/v1", "jobs", True),
+    "Lease": ("coordination.k8s.io/v1", "leases", True),
     "Role": ("rbac.authorization.k8s.io/v1", "roles", True),
     "RoleBinding": ("rbac.authorization.k8s.io/v1", "rolebindings", True),
     "ClusterRole": ("rbac.authorization.k8s.io/v1", "clusterroles", False),
     "ClusterRoleBinding": ("rbac.authorization.k8s.io/v1", "clusterrolebindings", False),
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions", False),
-    "MutatingWebhookConfiguration": ("admissionregistration.k8s.io/v1",
-                                     "mutatingwebhookconfigurations", False),
-    "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1",
-                                       "validatingwebhookconfigurations", False),
+    "MutatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", False),
+    "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", False),
     "TrafficTarget": ("access.smi-spec.io/v1alpha3", "traffictargets", True),
     "HTTPRouteGroup": ("specs.smi-spec.io/v1alpha4", "httproutegroups", True),
     "TCPRoute": ("specs.smi-spec.io/v1alpha4", "tcproutes", True),
@@ -51,8 +57,7 @@ KINDS = {
     "Telemetry": ("policy.openservicemesh.io/v1alpha1", "telemetries", True),
     "ExtensionService": ("config.openservicemesh.io/v1alpha2", "extensionservices", True),
     "Retry": ("policy.openservicemesh.io/v1alpha1", "retries", True),
-    "UpstreamTrafficSetting": ("policy.openservicemesh.io/v1alpha1", "upstreamtrafficsettings",
-                               True),
+    "UpstreamTrafficSetting": ("policy.openservicemesh.io/v1alpha1", "upstreamtrafficsettings", True),
 }
 SSA = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -134,8 +139,11 @@ class Api:
                 connection.close()
                 self._local.connection = None
                 # The server may close a kept connection at any time; then nothing was done.
-                if not (kept and attempt == 1 and isinstance(
-                        failed, (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError))):
+                if not (
+                    kept
+                    and attempt == 1
+                    and isinstance(failed, (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError))
+                ):
                     if isinstance(failed, (http.client.HTTPException, ssl.SSLEOFError)):
                         raise ConnectionError(repr(failed)) from failed
                     raise
@@ -163,14 +171,21 @@ class Api:
         return self.request("GET", path_of(kind, ns), **query)["items"]
 
     def create(self, obj, **query):
-        return self.request("POST", path_of(obj["kind"], obj["metadata"].get("namespace")), obj,
-                            **query)
+        return self.request("POST", path_of(obj["kind"], obj["metadata"].get("namespace")), obj, **query)
 
     def apply(self, *objects, manager="e2e"):
         """Server-side apply; the objects as they are then."""
-        return [self.request("PATCH", path_of(o["kind"], o["metadata"].get("namespace"),
-                                              o["metadata"]["name"]),
-                             o, SSA, fieldManager=manager, force="true") for o in objects]
+        return [
+            self.request(
+                "PATCH",
+                path_of(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]),
+                o,
+                SSA,
+                fieldManager=manager,
+                force="true",
+            )
+            for o in objects
+        ]
 
     def patch(self, kind, ns, name, patch, subresource=None):
         how = JSON_PATCH if isinstance(patch, list) else MERGE
@@ -178,8 +193,9 @@ class Api:
 
     def delete(self, kind, ns, name, missing_ok=True, **options):
         try:
-            return self.request("DELETE", path_of(kind, ns, name), {
-                "kind": "DeleteOptions", "apiVersion": "v1", **options})
+            return self.request(
+                "DELETE", path_of(kind, ns, name), {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+            )
         except ApiError as failed:
             if failed.code != 404 or not missing_ok:
                 raise
@@ -187,20 +203,28 @@ class Api:
 
     def token_of(self, ns, account, seconds=3600, audience=None):
         """A token of a ServiceAccount, as a pod of it would get one; None: for the API server."""
-        answer = self.request("POST", path_of("ServiceAccount", ns, account, "token"), {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": seconds, "audiences": audience and [audience]}})
+        answer = self.request(
+            "POST",
+            path_of("ServiceAccount", ns, account, "token"),
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": seconds, "audiences": audience and [audience]},
+            },
+        )
         return answer["status"]["token"]
 
     # -- watches --------------------------------------------------------------------------------
     def watch(self, kind, version, ns=None, timeout=300, stop=None, **query):
         """Yields (type, object) from `version` on, until the server ends it or `stop` is set."""
-        query.update(watch="1", resourceVersion=version, allowWatchBookmarks="true",
-                     timeoutSeconds=timeout)
+        query.update(watch="1", resourceVersion=version, allowWatchBookmarks="true", timeoutSeconds=timeout)
         connection, response = self._connect(10), None
         try:
-            connection.request("GET", path_of(kind, ns) + "?" + urllib.parse.urlencode(query),
-                               headers=self._headers("application/json"))
+            connection.request(
+                "GET",
+                path_of(kind, ns) + "?" + urllib.parse.urlencode(query),
+                headers=self._headers("application/json"),
+            )
             response = connection.getresponse()
             if response.status != 200:
                 raise _error(response.status, response.read())
@@ -231,12 +255,10 @@ class Api:
             return seen["object"]
 
         # Fields of a status come one after another.
-        return wait_for(f"{kind} {ns or ''}/{name} {what}", met, timeout, interval=0.05,
-                        retry=(KeyError,))
+        return wait_for(f"{kind} {ns or ''}/{name} {what}", met, timeout, interval=0.05, retry=(KeyError,))
 
     def wait_until_gone(self, kind, ns, name, timeout=30):
-        wait_for(f"{kind} {ns or ''}/{name} is gone", lambda: self.find(kind, ns, name) is None,
-                 timeout, interval=0.05)
+        wait_for(f"{kind} {ns or ''}/{name} is gone", lambda: self.find(kind, ns, name) is None, timeout, interval=0.05)
 
 
 def _error(status, raw):
@@ -306,8 +328,7 @@ class Informer:
     def _list(self):
         answer = self.api.request("GET", path_of(self.kind))
         version, plural, _ = KINDS[self.kind]
-        fresh = {(o["metadata"].get("namespace"), o["metadata"]["name"]): o
-                 for o in answer["items"]}
+        fresh = {(o["metadata"].get("namespace"), o["metadata"]["name"]): o for o in answer["items"]}
         with self._lock:
             gone = [o for key, o in self._objects.items() if key not in fresh]
         for obj in gone:
@@ -347,12 +368,19 @@ def write_kubeconfig(path, server, ca, credentials):
         user["client-certificate"] = str(credentials.certificate)
         user["client-key"] = str(credentials.key)
     path = pathlib.Path(path)
-    path.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
-        "clusters": [{"name": "e2e", "cluster": {"server": server,
-                                                 "certificate-authority": str(ca)}}],
-        "users": [{"name": "e2e", "user": user}],
-        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}]}, indent=1))
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "e2e",
+                "clusters": [{"name": "e2e", "cluster": {"server": server, "certificate-authority": str(ca)}}],
+                "users": [{"name": "e2e", "user": user}],
+                "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+            },
+            indent=1,
+        )
+    )
     path.chmod(0o600)
     return path
 

@@ -6,6 +6,7 @@ its command as its user. An image of libosm has all its files, unpacked; in the 
 stand for applications, the machine's programs are there too, read-only. A container's view is
 thereby what an engine would give it; tests/e2e/kubernetes/README.md lists the missing parts.
 """
+
 import ctypes
 import json
 import os
@@ -18,19 +19,69 @@ MS_PRIVATE = 1 << 18
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
 SIGKILL = 9
 # The machine's programs and libraries, and the files that they need.
-SYSTEM = ["/usr", "/etc/alternatives", "/etc/ssl", "/etc/ld.so.cache", "/etc/nsswitch.conf",
-          "/etc/protocols", "/etc/services", "/etc/localtime"]
+SYSTEM = [
+    "/usr",
+    "/etc/alternatives",
+    "/etc/ssl",
+    "/etc/ld.so.cache",
+    "/etc/nsswitch.conf",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/localtime",
+]
 LINKS = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
 DEVICES = ["null", "zero", "full", "random", "urandom", "tty"]
 # Default capabilities of container engines, in the kernel's order.
-CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID",
-                "SETUID", "SETPCAP", "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST",
-                "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO",
-                "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
-                "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE",
-                "AUDIT_CONTROL", "SETFCAP"]
-DEFAULT = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-           "NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"}
+CAPABILITIES = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+]
+DEFAULT = {
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "SYS_CHROOT",
+    "MKNOD",
+    "AUDIT_WRITE",
+    "SETFCAP",
+}
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -45,8 +96,10 @@ def mount(source, target, kind=None, flags=0, data=None):
     def encoded(text):
         return None if text is None else os.fsencode(text)
 
-    _check(_LIBC.mount(encoded(source), encoded(str(target)), encoded(kind),
-                       ctypes.c_ulong(flags), encoded(data)), f"mount {source} at {target}")
+    _check(
+        _LIBC.mount(encoded(source), encoded(str(target)), encoded(kind), ctypes.c_ulong(flags), encoded(data)),
+        f"mount {source} at {target}",
+    )
 
 
 def bind(source, target, read_only=False):
@@ -76,8 +129,11 @@ def make_root(root, spec):
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", root, "tmpfs", MS_NOSUID, "mode=0755")
     if image := spec["imageRoot"]:
-        bind_all(image, root, ["/usr", *(f"/etc/{name}" for name in os.listdir(f"{image}/etc")
-                                         if name not in spec["etc"]), *LINKS])
+        bind_all(
+            image,
+            root,
+            ["/usr", *(f"/etc/{name}" for name in os.listdir(f"{image}/etc") if name not in spec["etc"]), *LINKS],
+        )
     else:
         bind_all("", root, [*SYSTEM, *LINKS])
     for path in ("dev", "proc", "sys", "tmp", "run", "var/run", "root", "home"):

@@ -1,4 +1,5 @@
 """One container of a pod: its runs one after another, their probes, and what is reported."""
+
 import json
 import os
 import pathlib
@@ -34,6 +35,7 @@ class Backoff:
 
 def expand(text, env):
     """$(NAME) in commands and variables."""
+
     def value(found):
         return "$(" + found[1] + ")" if found[0].startswith("$$") else env.get(found[1], found[0])
 
@@ -54,16 +56,21 @@ class Container:
 
     # -- starting -------------------------------------------------------------------------------
     def environment(self, image):
-        env = {"PATH": "/image/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-               "HOSTNAME": self.pod.hostname, "HOME": "/", "PYTHONDONTWRITEBYTECODE": "1",
-               **image.env, **self.pod.agent.service_environment()}
+        env = {
+            "PATH": "/image/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOSTNAME": self.pod.hostname,
+            "HOME": "/",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **image.env,
+            **self.pod.agent.service_environment(),
+        }
         sources, ns = self.pod.agent, self.pod.ns
         for source in self.spec.get("envFrom") or []:
-            kind, reference = (("ConfigMap", source["configMapRef"]) if "configMapRef" in source
-                               else ("Secret", source["secretRef"]))
+            kind, reference = (
+                ("ConfigMap", source["configMapRef"]) if "configMapRef" in source else ("Secret", source["secretRef"])
+            )
             if found := sources.find(kind, ns, reference["name"]):
-                env |= {source.get("prefix", "") + k: v.decode()
-                        for k, v in data_of(kind, found).items()}
+                env |= {source.get("prefix", "") + k: v.decode() for k, v in data_of(kind, found).items()}
             elif not reference.get("optional"):
                 raise NotThere(f'{kind.lower()} "{reference["name"]}" not found')
         for variable in self.spec.get("env") or []:
@@ -81,8 +88,9 @@ class Container:
         if "resourceFieldRef" in source:
             kind, name = source["resourceFieldRef"]["resource"].split(".", 1)
             return str(((self.spec.get("resources") or {}).get(kind) or {}).get(name, "1"))
-        kind, reference = (("Secret", source["secretKeyRef"]) if "secretKeyRef" in source
-                           else ("ConfigMap", source["configMapKeyRef"]))
+        kind, reference = (
+            ("Secret", source["secretKeyRef"]) if "secretKeyRef" in source else ("ConfigMap", source["configMapKeyRef"])
+        )
         found = self.pod.agent.find(kind, self.pod.ns, reference["name"])
         data = data_of(kind, found) if found else {}
         if reference["key"] in data:
@@ -104,24 +112,36 @@ class Container:
             return
         arguments = self.spec.get("args")
         command = list(self.spec.get("command") or image.entrypoint)
-        command += arguments if arguments is not None else (
-            [] if self.spec.get("command") else image.arguments)
+        command += arguments if arguments is not None else ([] if self.spec.get("command") else image.arguments)
         security = self._security(image)
-        spec = {"netns": self.pod.namespace.name, "root": str(self.pod.root_of(self.name)),
-                "mounts": self._mounts(image), "security": security, "env": env,
-                "etc": {**self.pod.etc(), "passwd": _users(security["user"], security["group"]),
-                        "group": f"root:x:0:\nuser:x:{security['group']}:\n"},
-                "imageRoot": image.root and str(image.root),
-                "readOnlyRoot": security.get("readOnlyRootFilesystem", False),
-                "workingDir": self.spec.get("workingDir"), "user": security["user"],
-                "group": security["group"], "groups": security["groups"], "parent": os.getpid(),
-                "command": [expand(a, env) for a in command]}
+        spec = {
+            "netns": self.pod.namespace.name,
+            "root": str(self.pod.root_of(self.name)),
+            "mounts": self._mounts(image),
+            "security": security,
+            "env": env,
+            "etc": {
+                **self.pod.etc(),
+                "passwd": _users(security["user"], security["group"]),
+                "group": f"root:x:0:\nuser:x:{security['group']}:\n",
+            },
+            "imageRoot": image.root and str(image.root),
+            "readOnlyRoot": security.get("readOnlyRootFilesystem", False),
+            "workingDir": self.spec.get("workingDir"),
+            "user": security["user"],
+            "group": security["group"],
+            "groups": security["groups"],
+            "parent": os.getpid(),
+            "command": [expand(a, env) for a in command],
+        }
         file = self.pod.directory / f"{self.name}.json"
         file.write_text(json.dumps(spec))
         file.chmod(0o600)
-        self.process = Process(f"{self.pod.ns}/{self.pod.name}/{self.name}",
-                               [sys.executable, "-I", "-S", _LAUNCHER, file],
-                               self.pod.agent.log_of(self.pod, self.name))
+        self.process = Process(
+            f"{self.pod.ns}/{self.pod.name}/{self.name}",
+            [sys.executable, "-I", "-S", _LAUNCHER, file],
+            self.pod.agent.log_of(self.pod, self.name),
+        )
         self.state = {"running": {"startedAt": now()}}
         self.started_at = time.monotonic()
         self.stopping = False
@@ -135,8 +155,7 @@ class Container:
         self.again_at = time.monotonic() + 0.2
 
     def _security(self, image):
-        pod, own = self.pod.obj["spec"].get("securityContext") or {}, self.spec.get(
-            "securityContext") or {}
+        pod, own = self.pod.obj["spec"].get("securityContext") or {}, self.spec.get("securityContext") or {}
         merged = {k: v for k, v in {**pod, **own}.items() if v is not None}
         user = merged.get("runAsUser", image.user)
         merged |= {"user": user, "group": merged.get("runAsGroup", user if user == image.user else 0)}
@@ -146,15 +165,15 @@ class Container:
         return merged
 
     def _mounts(self, image):
-        mounts = [{"source": str(host), "target": path, "readOnly": True}
-                  for path, host in image.files.items()]
+        mounts = [{"source": str(host), "target": path, "readOnly": True} for path, host in image.files.items()]
         mounts.append({"source": str(self.pod.hosts_file), "target": "/etc/hosts"})
         for wanted in self.spec.get("volumeMounts") or []:
             source = self.pod.volume_paths[wanted["name"]]
             if wanted.get("subPath"):
                 source = source / wanted["subPath"]
-            mounts.append({"source": str(source), "target": wanted["mountPath"],
-                           "readOnly": wanted.get("readOnly", False)})
+            mounts.append(
+                {"source": str(source), "target": wanted["mountPath"], "readOnly": wanted.get("readOnly", False)}
+            )
         # Outer paths before inner ones.
         return sorted(mounts, key=lambda m: m["target"].count("/"))
 
@@ -165,9 +184,21 @@ class Container:
     def enter(self, command):
         """The command line that runs `command` inside."""
         security = self._security(self.pod.agent.image(self.spec["image"]))
-        return ["nsenter", "--target", str(self.process.pid), "--mount", "--net", "--root", "--wd",
-                "--setuid", str(security["user"]), "--setgid", str(security["group"]), "--",
-                *command]
+        return [
+            "nsenter",
+            "--target",
+            str(self.process.pid),
+            "--mount",
+            "--net",
+            "--root",
+            "--wd",
+            "--setuid",
+            str(security["user"]),
+            "--setgid",
+            str(security["group"]),
+            "--",
+            *command,
+        ]
 
     def _start_probes(self):
         startup = None
@@ -220,11 +251,11 @@ class Container:
     def tick(self, may_restart=True):
         """Notices an end, a failed probe, and what is to be started again."""
         if self.process is not None and self.running():
-            failed = [k for k in ("startupProbe", "livenessProbe")
-                      if k in self.probes and self.probes[k].passing is False]
+            failed = [
+                k for k in ("startupProbe", "livenessProbe") if k in self.probes and self.probes[k].passing is False
+            ]
             if failed and not self.stopping:
-                self.pod.agent.note(f"{self.process.name}: {failed[0]}: "
-                                    f"{self.probes[failed[0]].last}")
+                self.pod.agent.note(f"{self.process.name}: {failed[0]}: {self.probes[failed[0]].last}")
                 self.signal(signal.SIGKILL)
                 self.stopping = True
             if not self.process.running():
@@ -242,9 +273,15 @@ class Container:
         self._kill_group()
         self._stop_probes()
         started = self.state["running"]["startedAt"]
-        self.state = {"terminated": {"exitCode": code, "startedAt": started, "finishedAt": now(),
-                                     "reason": "Completed" if code == 0 else "Error",
-                                     "message": self.process.tail(3)[-300:] if code else ""}}
+        self.state = {
+            "terminated": {
+                "exitCode": code,
+                "startedAt": started,
+                "finishedAt": now(),
+                "reason": "Completed" if code == 0 else "Error",
+                "message": self.process.tail(3)[-300:] if code else "",
+            }
+        }
         ended_at = time.monotonic()
         self.again_at = ended_at + self.backoff.after(ended_at - self.started_at)
         if self.restarts_after(code) and self.pod.deletion is None and not self.pod.finished:
@@ -282,16 +319,20 @@ class Container:
     def status(self):
         waiting = self.ended() and not self.completed() and self.pod.deletion is None
         state = {"waiting": {"reason": "CrashLoopBackOff"}} if waiting else self.state
-        return {"name": self.name, "image": self.spec["image"], "imageID": self.spec["image"],
-                "ready": bool(self.completed() and self.ended()["exitCode"] == 0)
-                if self.init and not self.sidecar else self.ready(),
-                "started": self.started(), "restartCount": self.restarts, "state": state,
-                "lastState": self.state if waiting else self.last_state,
-                "containerID": f"e2e://{self.process.pid}" if self.process else ""}
+        return {
+            "name": self.name,
+            "image": self.spec["image"],
+            "imageID": self.spec["image"],
+            "ready": bool(self.completed() and self.ended()["exitCode"] == 0)
+            if self.init and not self.sidecar
+            else self.ready(),
+            "started": self.started(),
+            "restartCount": self.restarts,
+            "state": state,
+            "lastState": self.state if waiting else self.last_state,
+            "containerID": f"e2e://{self.process.pid}" if self.process else "",
+        }
 
 
 def _users(user, group):
-    return "root:x:0:0:root:/root:/bin/sh\n" + (
-        "" if user == 0 else f"user:x:{user}:{group}:user:/:/bin/sh\n")
-
-
+    return "root:x:0:0:root:/root:/bin/sh\n" + ("" if user == 0 else f"user:x:{user}:{group}:user:/:/bin/sh\n")

@@ -1,4 +1,5 @@
 """Base of the tests on Kubernetes: one cluster per class, and questions to it."""
+
 import http.client
 import json
 import os
@@ -9,7 +10,8 @@ import sys
 import time
 import unittest
 
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubeobjects as k8s
+from lib.kube import mesh
 from lib.kube.api import now_micro
 from lib.kube.cluster import Cluster, kubectl_program
 from lib.kube.node_agent import Image, NodeAgent
@@ -23,10 +25,12 @@ main = meshcase.main
 
 def test_images():
     """The programs that the tests' own images stand for."""
-    return {"e2e/http-app": Image(["/usr/bin/python3", "/app/http_app.py"],
-                                  files={"/app/http_app.py": _HERE / "apps/http_app.py"},
-                                  user=1501),
-            "e2e/shell": Image(["/bin/sh"])}
+    return {
+        "e2e/http-app": Image(
+            ["/usr/bin/python3", "/app/http_app.py"], files={"/app/http_app.py": _HERE / "apps/http_app.py"}, user=1501
+        ),
+        "e2e/shell": Image(["/bin/sh"]),
+    }
 
 
 class KubeCase(unittest.TestCase):
@@ -77,8 +81,7 @@ class KubeCase(unittest.TestCase):
 
     def _note_failure(self):
         result = self._outcome.result
-        if any(getattr(test, "test_case", test) is self for test, _ in
-               result.failures + result.errors):
+        if any(getattr(test, "test_case", test) is self for test, _ in result.failures + result.errors):
             type(self).rig.failed = type(self).any_failed = True
             print("\n".join(self.agent.notes[-20:]), file=sys.stderr)
 
@@ -86,8 +89,12 @@ class KubeCase(unittest.TestCase):
     def begin_restart(cls, ns, name):
         """Does what `kubectl rollout restart` does. kubectl refuses a second restart within a
         second; this does not."""
-        cls.api.patch("Deployment", ns, name, {"spec": {"template": {"metadata": {
-            "annotations": {"kubectl.kubernetes.io/restartedAt": now_micro()}}}}})
+        cls.api.patch(
+            "Deployment",
+            ns,
+            name,
+            {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": now_micro()}}}}},
+        )
 
     @classmethod
     def restart(cls, ns, *names):
@@ -100,12 +107,20 @@ class KubeCase(unittest.TestCase):
     def shell(self, script):
         """Runs an administrator's commands, with kubectl and osm, in the cluster's directory."""
         programs = pathlib.Path(kubectl_program()).parent, meshcase._programs.osm.parent
-        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig),
-                       "HOME": str(self.cluster.directory),
-                       "PATH": ":".join([*map(str, programs), os.environ["PATH"]])}
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.cluster.kubeconfig),
+            "HOME": str(self.cluster.directory),
+            "PATH": ":".join([*map(str, programs), os.environ["PATH"]]),
+        }
         ran = subprocess.run(
             self.cluster.namespace.command("bash", "-euo", "pipefail", "-c", script),
-            env=environment, cwd=self.cluster.directory, capture_output=True, text=True, timeout=120)
+            env=environment,
+            cwd=self.cluster.directory,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         self.assertEqual(0, ran.returncode, f"{script}\n{ran.stdout}{ran.stderr}")
         return ran.stdout
 
@@ -114,17 +129,17 @@ class KubeCase(unittest.TestCase):
     def pods(cls, ns, app=None):
         """Pods that are not about to end."""
         selector = {"labelSelector": f"app={app}"} if app else {}
-        return [p for p in cls.api.list("Pod", ns, **selector)
-                if "deletionTimestamp" not in p["metadata"]]
+        return [p for p in cls.api.list("Pod", ns, **selector) if "deletionTimestamp" not in p["metadata"]]
 
     @classmethod
     def wait_until_available(cls, ns, name, timeout=40):
         """A Deployment whose newest pods are all there, and no others."""
+
         def available(obj):
             status, wanted = obj.get("status", {}), obj["spec"]["replicas"]
-            return (status.get("observedGeneration") == obj["metadata"]["generation"] and
-                    all(status.get(f, 0) == wanted for f in
-                        ("replicas", "updatedReplicas", "availableReplicas")))
+            return status.get("observedGeneration") == obj["metadata"]["generation"] and all(
+                status.get(f, 0) == wanted for f in ("replicas", "updatedReplicas", "availableReplicas")
+            )
 
         try:
             return cls.api.wait_for("is available", "Deployment", ns, name, available, timeout)
@@ -158,11 +173,16 @@ class KubeCase(unittest.TestCase):
     @classmethod
     def wait_for_slices(cls, ns, service, addresses, timeout=20):
         """Until the ready endpoints of a Service are these addresses."""
+
         def same():
-            slices = cls.api.list("EndpointSlice", ns,
-                                   labelSelector=f"kubernetes.io/service-name={service}")
-            ready = {a for s in slices for e in s["endpoints"] or []
-                     if e["conditions"].get("ready", True) for a in e["addresses"]}
+            slices = cls.api.list("EndpointSlice", ns, labelSelector=f"kubernetes.io/service-name={service}")
+            ready = {
+                a
+                for s in slices
+                for e in s["endpoints"] or []
+                if e["conditions"].get("ready", True)
+                for a in e["addresses"]
+            }
             if ready != set(addresses):
                 raise NotYet(sorted(ready))
             return True
@@ -206,17 +226,23 @@ class MeshCase(KubeCase):
         cls.rig.watcher.check()
 
         def allowed():
-            asked = {account: cls.cluster.requests_of(account)
-                     for account in ("osm-controller", "osm-injector")}
+            asked = {account: cls.cluster.requests_of(account) for account in ("osm-controller", "osm-injector")}
             if not asked["osm-controller"]:
                 raise AssertionError(f"{cls.cluster.audit_log} holds no request of osm-controller")
             # A namespace that is being deleted takes nothing new, whoever writes it.
-            kept = {n["metadata"]["name"] for n in cls.api.list("Namespace", None)
-                    if "deletionTimestamp" not in n["metadata"]}
-            refused = {account: {(verb, resource, ns)
-                                 for (verb, resource, ns), codes in requests.items()
-                                 if codes[-1] == 403 and (verb != "create" or not ns or ns in kept)}
-                       for account, requests in asked.items()}
+            kept = {
+                n["metadata"]["name"]
+                for n in cls.api.list("Namespace", None)
+                if "deletionTimestamp" not in n["metadata"]
+            }
+            refused = {
+                account: {
+                    (verb, resource, ns)
+                    for (verb, resource, ns), codes in requests.items()
+                    if codes[-1] == 403 and (verb != "create" or not ns or ns in kept)
+                }
+                for account, requests in asked.items()
+            }
             if any(refused.values()):
                 raise NotYet(refused)
             return True
@@ -228,11 +254,15 @@ class MeshCase(KubeCase):
         """A client that may call the servers of its namespace, which goes with the test. Result:
         its pod."""
         rule = ("TCPRoute", "all", None) if protocol == "tcp" else ("HTTPRouteGroup", "all", ["all"])
-        self.api.apply(mesh.namespace(ns), *(k8s.account(ns, a) for a in ("client", *servers)),
-                       objects.routes(ns, "all", all={}), objects.tcp_route(ns, "all", k8s.PORT),
-                       *(objects.target(ns, a, a, [(ns, "client")], rule) for a in servers),
-                       *(k8s.service(ns, a, protocol=protocol) for a in servers),
-                       *(k8s.deployment(ns, a, account=a) for a in ("client", *servers)))
+        self.api.apply(
+            mesh.namespace(ns),
+            *(k8s.account(ns, a) for a in ("client", *servers)),
+            objects.routes(ns, "all", all={}),
+            objects.tcp_route(ns, "all", k8s.PORT),
+            *(objects.target(ns, a, a, [(ns, "client")], rule) for a in servers),
+            *(k8s.service(ns, a, protocol=protocol) for a in servers),
+            *(k8s.deployment(ns, a, account=a) for a in ("client", *servers)),
+        )
         self.addCleanup(self.api.delete, "Namespace", None, ns)
         for name in ("client", *servers):
             self.wait_until_available(ns, name)
@@ -242,11 +272,11 @@ class MeshCase(KubeCase):
     def conditions(self, kind, ns, name):
         """{type: (status, observedGeneration)} of a policy; empty: nobody has looked at it."""
         status = self.api.get(kind, ns, name).get("status", {})
-        return {c["type"]: (c["status"], c["observedGeneration"])
-                for c in status.get("conditions", [])}
+        return {c["type"]: (c["status"], c["observedGeneration"]) for c in status.get("conditions", [])}
 
     def wait_until_programmed(self, kind, ns, name):
         """Until all proxies that it concerns have applied the policy as it is now."""
+
         def told():
             generation = self.api.get(kind, ns, name)["metadata"]["generation"]
             now = self.conditions(kind, ns, name)
@@ -266,6 +296,7 @@ class MeshCase(KubeCase):
     def wait_for_answer(cls, pod, wanted, url, timeout=20, **more):
         """Until the app in a pod gets status `wanted` from HOST:PORT/PATH, as InjectedPod.get
         tells it (0: its sidecar closed the connection)."""
+
         def seen():
             got = pod.get(url, **more)
             if got[0] != wanted:
@@ -277,7 +308,7 @@ class MeshCase(KubeCase):
     @classmethod
     def ask_webhook(cls, app, port, path, body, content_type, method="POST"):
         """(status, object) that a daemon's webhook answers somebody who is no API server."""
-        pod, = cls.pods(mesh.SYSTEM, app)
+        (pod,) = cls.pods(mesh.SYSTEM, app)
         address = pod["status"]["podIP"]
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -1,5 +1,6 @@
 """A mutating webhook of somebody else, which the API server calls after osm-injector's: it adds a
 container to each new pod of one namespace."""
+
 import base64
 import http.server
 import json
@@ -22,10 +23,8 @@ class LaterWebhook:
                 answer = {"uid": request["uid"], "allowed": True}
                 there = [c["name"] for c in request["object"]["spec"]["containers"]]
                 if webhook._container["name"] not in there:
-                    patch = [{"op": "add", "path": "/spec/containers/0",
-                              "value": webhook._container}]
-                    answer.update(patchType="JSONPatch", patch=base64.b64encode(
-                        json.dumps(patch).encode()).decode())
+                    patch = [{"op": "add", "path": "/spec/containers/0", "value": webhook._container}]
+                    answer.update(patchType="JSONPatch", patch=base64.b64encode(json.dumps(patch).encode()).decode())
                 body = json.dumps({**review, "request": None, "response": answer}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
@@ -60,14 +59,27 @@ def start(cluster, ns, add_cleanup):
     context.load_cert_chain(certificate, key)
     webhook = LaterWebhook(cluster.namespace.listen(cluster.address, PORT), context)
     add_cleanup(webhook.stop)
-    cluster.api.apply({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": NAME}, "webhooks": [{
-            "name": "later.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}},
-            "clientConfig": {"url": f"https://{cluster.address}:{PORT}/",
-                             "caBundle": base64.b64encode(cluster.pki.ca.read_bytes()).decode()},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
-                       "operations": ["CREATE"]}]}]})
+    cluster.api.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": NAME},
+            "webhooks": [
+                {
+                    "name": "later.example.com",
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}},
+                    "clientConfig": {
+                        "url": f"https://{cluster.address}:{PORT}/",
+                        "caBundle": base64.b64encode(cluster.pki.ca.read_bytes()).decode(),
+                    },
+                    "rules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+                    ],
+                }
+            ],
+        }
+    )
     add_cleanup(cluster.api.delete, "MutatingWebhookConfiguration", None, NAME)
     return webhook

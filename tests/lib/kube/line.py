@@ -1,4 +1,5 @@
 """A TCP line to a server that a test can cut, and that counts."""
+
 import contextlib
 import socket
 import struct

@@ -1,5 +1,6 @@
 """The mesh on a cluster: osm-controller and osm-injector as pods, installed as a user does it, and
 what there is to ask of injected pods."""
+
 import http.client
 import json
 import pathlib
@@ -34,8 +35,12 @@ def settings(*values):
 
 def rendered(*values):
     """The objects that `osm install` with these values applies."""
-    ran = subprocess.run([meshcase._programs.osm, "install", "--dry-run", "-o", "json",
-                          *settings(*values)], check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [meshcase._programs.osm, "install", "--dry-run", "-o", "json", *settings(*values)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return json.loads(ran.stdout)["items"]
 
 
@@ -44,27 +49,37 @@ def grant(cluster, ns, *accounts):
     command of their error messages."""
     for account in accounts or ("osm-controller", "osm-injector"):
         role = f"{account}-secrets-osm"
-        cluster.kubectl("create", "rolebinding", role, "-n", ns, f"--clusterrole={role}",
-                        f"--serviceaccount={SYSTEM}:{account}")
+        cluster.kubectl(
+            "create", "rolebinding", role, "-n", ns, f"--clusterrole={role}", f"--serviceaccount={SYSTEM}:{account}"
+        )
 
 
 def grant_gateway(cluster, ns):
     """Lets osm-controller make an ingress gateway's Secret, by the command of docs/kubernetes.md."""
-    cluster.kubectl("create", "rolebinding", "osm-ingress-gateway", "-n", ns,
-                    "--clusterrole=osm-injector-secrets-osm",
-                    f"--serviceaccount={SYSTEM}:osm-controller")
+    cluster.kubectl(
+        "create",
+        "rolebinding",
+        "osm-ingress-gateway",
+        "-n",
+        ns,
+        "--clusterrole=osm-injector-secrets-osm",
+        f"--serviceaccount={SYSTEM}:osm-controller",
+    )
 
 
 def built_image(programs, name):
     """What tools/image wrote when the programs were built."""
     layout = programs.bin.parent / "images"
     index = json.loads((layout / "index.json").read_text())["manifests"]
-    digest = next(m["digest"] for m in index
-                  if m["annotations"]["org.opencontainers.image.ref.name"] == name)
+    digest = next(m["digest"] for m in index if m["annotations"]["org.opencontainers.image.ref.name"] == name)
     manifest = json.loads(_blob(layout, digest))
     config = json.loads(_blob(layout, manifest["config"]["digest"]))["config"]
-    return Image(config["Entrypoint"], env=dict(e.split("=", 1) for e in config["Env"]),
-                 user=int(config["User"].split(":")[0]), root=layout / f"{name}.root")
+    return Image(
+        config["Entrypoint"],
+        env=dict(e.split("=", 1) for e in config["Env"]),
+        user=int(config["User"].split(":")[0]),
+        root=layout / f"{name}.root",
+    )
 
 
 def _blob(layout, digest):
@@ -73,14 +88,14 @@ def _blob(layout, digest):
 
 def images(programs):
     """The images of the mesh, and what stands for the others."""
-    return {**{name: built_image(programs, name)
-               for name in ("osm-controller", "osm-injector", "osm-init")},
-            "envoyproxy/envoy": Image(["envoy"], files={"/image/bin/envoy": programs.envoy}),
-            "e2e/grpc-health": Image(["/grpc_health"], ["9000"],
-                                     files={"/grpc_health": programs.bin / "grpc_health"},
-                                     user=1501),
-            "e2e/bookstore": Image(["/bookstore"], files={"/bookstore": programs.bookstore},
-                                   user=1501)}
+    return {
+        **{name: built_image(programs, name) for name in ("osm-controller", "osm-injector", "osm-init")},
+        "envoyproxy/envoy": Image(["envoy"], files={"/image/bin/envoy": programs.envoy}),
+        "e2e/grpc-health": Image(
+            ["/grpc_health"], ["9000"], files={"/grpc_health": programs.bin / "grpc_health"}, user=1501
+        ),
+        "e2e/bookstore": Image(["/bookstore"], files={"/bookstore": programs.bookstore}, user=1501),
+    }
 
 
 def namespace(name, injected=True, monitored=True):
@@ -121,8 +136,14 @@ class InjectedPod:
         host, _, path = url.partition("/")
         name, _, port = host.partition(":")
         try:
-            return self.run.namespace.http(self.resolve(name), int(port or 80), method, f"/{path}",
-                                           {"Host": host, **(headers or {})}, timeout=timeout)
+            return self.run.namespace.http(
+                self.resolve(name),
+                int(port or 80),
+                method,
+                f"/{path}",
+                {"Host": host, **(headers or {})},
+                timeout=timeout,
+            )
         except ConnectionError as closed:  # also http.client.RemoteDisconnected
             if not self.has_live_sidecar():
                 raise ConnectionError(f"the Envoy of {self.name} is not live") from closed
@@ -163,33 +184,46 @@ class Mesh:
 
     def install_controller(self):
         """Without the injector."""
-        self.api.apply(*(o for o in rendered() if o["kind"] == "ClusterRole" or not (
-            "osm-injector" in o["metadata"]["name"] or "libosm-webhook" in o["metadata"]["name"])))
+        self.api.apply(
+            *(
+                o
+                for o in rendered()
+                if o["kind"] == "ClusterRole"
+                or not ("osm-injector" in o["metadata"]["name"] or "libosm-webhook" in o["metadata"]["name"])
+            )
+        )
         self.wait_until_up("osm-controller")
 
     def set_argument(self, deployment, flag, value):
         """Restarts a daemon with another value of a flag; None: without it."""
-        arguments = self.api.get("Deployment", SYSTEM, deployment)["spec"]["template"]["spec"][
-            "containers"][0]["args"]
+        arguments = self.api.get("Deployment", SYSTEM, deployment)["spec"]["template"]["spec"]["containers"][0]["args"]
         arguments = [a for a in arguments if not a.startswith(f"{flag}=")]
         arguments += [] if value is None else [f"{flag}={value}"]
-        self.api.patch("Deployment", SYSTEM, deployment, [{
-            "op": "replace", "path": "/spec/template/spec/containers/0/args", "value": arguments}])
+        self.api.patch(
+            "Deployment",
+            SYSTEM,
+            deployment,
+            [{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": arguments}],
+        )
 
     def use_native_sidecars(self, native):
         """From here on Envoy is an init container that goes on, or, as before Kubernetes 1.29, a
         container among the others."""
         self.set_argument("osm-injector", "--native-sidecars", None if native else "off")
         self.api.apply(namespace("any"))
-        wait_for("its ServiceAccount is made",
-                 lambda: self.api.find("ServiceAccount", "any", "default"))
+        wait_for("its ServiceAccount is made", lambda: self.api.find("ServiceAccount", "any", "default"))
 
         def as_wanted():
             try:
-                shown = self.api.create({
-                    "apiVersion": "v1", "kind": "Pod",
-                    "metadata": {"name": "any", "namespace": "any"},
-                    "spec": {"containers": [{"name": "app", "image": "any"}]}}, dryRun="All")
+                shown = self.api.create(
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Pod",
+                        "metadata": {"name": "any", "namespace": "any"},
+                        "spec": {"containers": [{"name": "app", "image": "any"}]},
+                    },
+                    dryRun="All",
+                )
             except ApiError:  # no injector answers while one follows another
                 return False
             wanted = shown["spec"]["initContainers" if native else "containers"]
@@ -197,28 +231,37 @@ class Mesh:
 
         wait_for(f"native sidecars are {'on' if native else 'off'}", as_wanted, 40)
         # The former injector may answer until its pod is gone.
-        wait_for("one injector is left", lambda: len(self.agent.pods(SYSTEM, "osm-injector")) == 1,
-                 40)
+        wait_for("one injector is left", lambda: len(self.agent.pods(SYSTEM, "osm-injector")) == 1, 40)
 
     def wait_until_up(self, *deployments, timeout=40):
         wanted = [("ValidatingWebhookConfiguration", "libosm-validator-osm")]
         if "osm-injector" in deployments:
             wanted.append(("MutatingWebhookConfiguration", "libosm-webhook-osm"))
         for name in deployments:
-            self.api.wait_for("is available", "Deployment", SYSTEM, name, lambda d: (
-                d.get("status", {}).get("availableReplicas") == d["spec"]["replicas"]), timeout)
+            self.api.wait_for(
+                "is available",
+                "Deployment",
+                SYSTEM,
+                name,
+                lambda d: d.get("status", {}).get("availableReplicas") == d["spec"]["replicas"],
+                timeout,
+            )
         for kind, name in wanted:  # the daemons add the CA that the API server trusts
-            wait_for(f"{kind} {name} can be called", lambda k=kind, n=name: all(
-                "caBundle" in hook["clientConfig"] for hook in self.api.get(k, None, n)["webhooks"]),
-                     timeout)
-        wait_for("the MeshConfig is there", lambda: self.api.find(
-            "MeshConfig", SYSTEM, "osm-mesh-config"), timeout)
+            wait_for(
+                f"{kind} {name} can be called",
+                lambda k=kind, n=name: all(
+                    "caBundle" in hook["clientConfig"] for hook in self.api.get(k, None, n)["webhooks"]
+                ),
+                timeout,
+            )
+        wait_for("the MeshConfig is there", lambda: self.api.find("MeshConfig", SYSTEM, "osm-mesh-config"), timeout)
 
     def run_of(self, pod):
         return InjectedPod(self.agent.pod(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
     def log(self, name):
         """Log of the newest pod of a Deployment of the mesh."""
-        logs = sorted(self.cluster.rig.directory.glob(f"pod.{SYSTEM}.{name}-*.{name}.log"),
-                      key=lambda p: p.stat().st_mtime)
+        logs = sorted(
+            self.cluster.rig.directory.glob(f"pod.{SYSTEM}.{name}-*.{name}.log"), key=lambda p: p.stat().st_mtime
+        )
         return logs[-1].read_text(errors="replace") if logs else ""

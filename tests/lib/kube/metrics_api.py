@@ -3,6 +3,7 @@
 
 usage: metrics_api.py ADDRESS PORT CERTIFICATE KEY KUBECTL KUBECONFIG FILE
 """
+
 import http.server
 import json
 import pathlib
@@ -24,12 +25,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         parts = path.strip("/").split("/")
         if parts[:4] == ["apis", "metrics.k8s.io", "v1beta1", "namespaces"]:
             selector = urllib.parse.parse_qs(query).get("labelSelector", [""])[0]
-            answer = {"kind": "PodMetricsList", "apiVersion": GROUP, "metadata": {},
-                      "items": self.items(parts[4], selector)}
+            answer = {
+                "kind": "PodMetricsList",
+                "apiVersion": GROUP,
+                "metadata": {},
+                "items": self.items(parts[4], selector),
+            }
         else:
-            answer = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": GROUP,
-                      "resources": [{"name": "pods", "namespaced": True, "kind": "PodMetrics",
-                                     "verbs": ["get", "list"]}]}
+            answer = {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": GROUP,
+                "resources": [{"name": "pods", "namespaced": True, "kind": "PodMetrics", "verbs": ["get", "list"]}],
+            }
         body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -38,14 +46,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def items(self, ns, selector):
-        pods = json.loads(subprocess.run(
-            [self.kubectl, "--kubeconfig", self.kubeconfig, "get", "pods", "-n", ns, "-l", selector,
-             "-o", "json"], capture_output=True, check=True, text=True).stdout)["items"]
+        pods = json.loads(
+            subprocess.run(
+                [self.kubectl, "--kubeconfig", self.kubeconfig, "get", "pods", "-n", ns, "-l", selector, "-o", "json"],
+                capture_output=True,
+                check=True,
+                text=True,
+            ).stdout
+        )["items"]
         cpu = pathlib.Path(self.usage).read_text().strip()
-        return [{"metadata": {"name": p["metadata"]["name"], "namespace": ns},
-                 "timestamp": now(), "window": "10s",
-                 "containers": [{"name": c["name"], "usage": {"cpu": cpu, "memory": "64Mi"}}
-                                for c in p["spec"]["containers"]]} for p in pods]
+        return [
+            {
+                "metadata": {"name": p["metadata"]["name"], "namespace": ns},
+                "timestamp": now(),
+                "window": "10s",
+                "containers": [
+                    {"name": c["name"], "usage": {"cpu": cpu, "memory": "64Mi"}} for c in p["spec"]["containers"]
+                ],
+            }
+            for p in pods
+        ]
 
     def log_message(self, *_):
         pass

@@ -1,5 +1,6 @@
 """Stands in for scheduler and kubelets: registers Nodes and renews their Leases, binds pods,
 runs each as a `PodRun`, and tells pods the addresses of names."""
+
 import collections
 import dataclasses
 import ipaddress
@@ -8,7 +9,7 @@ import pathlib
 import shutil
 import threading
 
-from lib.kube.api import ApiError, Informer, Stop, now, now_micro, path_of, MERGE
+from lib.kube.api import MERGE, ApiError, Informer, Stop, now, now_micro, path_of
 from lib.kube.pod_run import PodRun
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
@@ -20,6 +21,7 @@ _LEASE_SECONDS, _RENEW_EVERY = 40, 5
 class Image:
     """Stands for an image: its unpacked files, or the machine's own and files of it at paths of the
     container; and defaults."""
+
     entrypoint: list
     arguments: list = dataclasses.field(default_factory=list)
     files: dict = dataclasses.field(default_factory=dict)  # {path in the container: path here}
@@ -45,17 +47,19 @@ class NodeAgent:
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
         self._pods, self._bound = {}, set()
         self._restarts, self._expected_restarts = [], set()
-        self._addresses = {node: collections.deque(
-            str(a) for a in ipaddress.ip_network(f"{cluster.pod_prefix}.{i + 1}.0/24").hosts())
-            for i, node in enumerate(self.nodes)}
+        self._addresses = {
+            node: collections.deque(str(a) for a in ipaddress.ip_network(f"{cluster.pod_prefix}.{i + 1}.0/24").hosts())
+            for i, node in enumerate(self.nodes)
+        }
         self._turn = itertools.cycle(self.nodes)
         self._hosts_stale = threading.Event()
         self._threads, self._informers = [], {}
 
     def set_kubelet_version(self, node, version):
         """What a Node tells after its kubelet was replaced."""
-        self.api.request("PATCH", path_of("Node", None, node, "status"), {"status": {
-            "nodeInfo": {"kubeletVersion": version}}}, MERGE)
+        self.api.request(
+            "PATCH", path_of("Node", None, node, "status"), {"status": {"nodeInfo": {"kubeletVersion": version}}}, MERGE
+        )
 
     def start(self):
         self.kubelet_version = self.api.request("GET", "/version")["gitVersion"]
@@ -63,8 +67,7 @@ class NodeAgent:
             self._register(node, f"{self.cluster.pod_prefix}.{i + 1}.0/24")
         self.cluster.start_proxy(self.nodes[0])
         for kind in ("Service", "Endpoints"):
-            self._informers[kind] = Informer(self.api, kind, self.stop,
-                                             lambda *_: self._hosts_stale.set())
+            self._informers[kind] = Informer(self.api, kind, self.stop, lambda *_: self._hosts_stale.set())
         for kind in ("Secret", "ConfigMap"):
             self._informers[kind] = Informer(self.api, kind, self.stop)
         for kind, informer in self._informers.items():
@@ -140,14 +143,19 @@ class NodeAgent:
             seen, self._restarts = self._restarts, []
             found = [r for r in seen if r[:3] not in self._expected_restarts]
         if found:
-            raise AssertionError("containers ended that should run:\n" + "\n".join(
-                f"{ns}/{name}/{container} with status {code}: {log}"
-                for ns, name, container, code, log in found))
+            raise AssertionError(
+                "containers ended that should run:\n"
+                + "\n".join(
+                    f"{ns}/{name}/{container} with status {code}: {log}" for ns, name, container, code, log in found
+                )
+            )
 
     def service_environment(self):
         service = self._informers["Service"].get("default", "kubernetes")
-        return {"KUBERNETES_SERVICE_HOST": service["spec"]["clusterIP"],
-                "KUBERNETES_SERVICE_PORT": str(service["spec"]["ports"][0]["port"])}
+        return {
+            "KUBERNETES_SERVICE_HOST": service["spec"]["clusterIP"],
+            "KUBERNETES_SERVICE_PORT": str(service["spec"]["ports"][0]["port"]),
+        }
 
     def forget(self, pod):
         with self._lock:
@@ -165,40 +173,61 @@ class NodeAgent:
     # -- nodes ----------------------------------------------------------------------------------
     def _register(self, node, pods):
         capacity = {"cpu": "4", "memory": "16Gi", "pods": "250", "ephemeral-storage": "50Gi"}
-        made = self.api.create({
-            "apiVersion": "v1", "kind": "Node", "metadata": {
-                "name": node, "labels": {"kubernetes.io/hostname": node,
-                                         "kubernetes.io/os": "linux"}},
-            "spec": {"podCIDR": pods, "podCIDRs": [pods]}})
-        self.api.request("PATCH", path_of("Node", None, node, "status"), {"status": {
-            "capacity": capacity, "allocatable": capacity, "conditions": [self._ready()],
-            "nodeInfo": {"kubeletVersion": self.kubelet_version},
-            "addresses": [{"type": "InternalIP", "address": self.host_address},
-                          {"type": "Hostname", "address": node}]}}, MERGE)
-        wait_for("the namespace of node leases is made",
-                 lambda: self.api.find("Namespace", None, "kube-node-lease"))
+        made = self.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}},
+                "spec": {"podCIDR": pods, "podCIDRs": [pods]},
+            }
+        )
+        self.api.request(
+            "PATCH",
+            path_of("Node", None, node, "status"),
+            {
+                "status": {
+                    "capacity": capacity,
+                    "allocatable": capacity,
+                    "conditions": [self._ready()],
+                    "nodeInfo": {"kubeletVersion": self.kubelet_version},
+                    "addresses": [
+                        {"type": "InternalIP", "address": self.host_address},
+                        {"type": "Hostname", "address": node},
+                    ],
+                }
+            },
+            MERGE,
+        )
+        wait_for("the namespace of node leases is made", lambda: self.api.find("Namespace", None, "kube-node-lease"))
         self._renew(node, made["metadata"]["uid"])
 
     @staticmethod
     def _ready():
-        return {"type": "Ready", "status": "True", "reason": "KubeletReady",
-                "lastHeartbeatTime": now(), "lastTransitionTime": now()}
+        return {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": now(),
+            "lastTransitionTime": now(),
+        }
 
     def _say_ready(self, node):
         """Whoever missed a few renewals calls the node dead until it says that it is not."""
         conditions = self.api.get("Node", None, node)["status"]["conditions"]
         if not any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
-            self.api.request("PATCH", path_of("Node", None, node, "status"),
-                             {"status": {"conditions": [self._ready()]}}, MERGE)
+            self.api.request(
+                "PATCH", path_of("Node", None, node, "status"), {"status": {"conditions": [self._ready()]}}, MERGE
+            )
 
     def _renew(self, node, uid=None):
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                 "metadata": {"name": node, "namespace": "kube-node-lease"},
-                 "spec": {"holderIdentity": node, "leaseDurationSeconds": _LEASE_SECONDS,
-                          "renewTime": now_micro()}}
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": node, "namespace": "kube-node-lease"},
+            "spec": {"holderIdentity": node, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": now_micro()},
+        }
         if uid:
-            lease["metadata"]["ownerReferences"] = [
-                {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}]
+            lease["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}]
         self.api.apply(lease, manager="node-agent" if uid else "node-agent-renew")
 
     def _renew_leases(self):
@@ -238,8 +267,9 @@ class NodeAgent:
     def _delete_now(self, obj):
         meta = obj["metadata"]
         try:
-            self.api.delete("Pod", meta["namespace"], meta["name"], gracePeriodSeconds=0,
-                            preconditions={"uid": meta["uid"]})
+            self.api.delete(
+                "Pod", meta["namespace"], meta["name"], gracePeriodSeconds=0, preconditions={"uid": meta["uid"]}
+            )
         except (ApiError, OSError) as failed:
             self.note(f"delete {meta['namespace']}/{meta['name']}: {failed!r}")
 
@@ -248,10 +278,16 @@ class NodeAgent:
         if meta["uid"] in self._bound or obj["spec"].get("schedulingGates"):
             return
         try:
-            self.api.request("POST", path_of("Pod", meta["namespace"], meta["name"], "binding"), {
-                "apiVersion": "v1", "kind": "Binding",
-                "metadata": {"name": meta["name"], "uid": meta["uid"]},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": self._node_for(obj)}})
+            self.api.request(
+                "POST",
+                path_of("Pod", meta["namespace"], meta["name"], "binding"),
+                {
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"name": meta["name"], "uid": meta["uid"]},
+                    "target": {"apiVersion": "v1", "kind": "Node", "name": self._node_for(obj)},
+                },
+            )
             self._bound.add(meta["uid"])
         except ApiError as failed:
             if failed.code not in (404, 409):
@@ -261,7 +297,8 @@ class NodeAgent:
         """Each node in its turn, but for those that are cordoned; the one that a DaemonSet's
         controller names."""
         affinity = ((obj["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution") or {}
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        ) or {}
         for term in affinity.get("nodeSelectorTerms") or []:
             for wanted in term.get("matchFields") or []:
                 if wanted["key"] == "metadata.name":

@@ -1,4 +1,5 @@
 """The certificates of a test's cluster, made by openssl(1)."""
+
 import pathlib
 import subprocess
 
@@ -26,21 +27,38 @@ class Pki:
     def _make(self, certificate, key, subject, *extensions):
         arguments = ["-addext", "keyUsage=critical,digitalSignature,keyCertSign"]
         if certificate != self.ca:
-            arguments = ["-CA", self.ca, "-CAkey", self.ca_key, "-addext",
-                         "basicConstraints=critical,CA:FALSE"]
+            arguments = ["-CA", self.ca, "-CAkey", self.ca_key, "-addext", "basicConstraints=critical,CA:FALSE"]
         for extension in extensions:
             arguments += ["-addext", extension]
         config = self.directory / "openssl.cnf"
         config.write_text("[req]\ndistinguished_name=d\n[d]\n")
-        _openssl("req", "-x509", "-config", config, "-newkey", "ec", "-pkeyopt",
-                 "ec_paramgen_curve:P-256", "-nodes", "-days", 2, "-subj", subject, "-keyout", key,
-                 "-out", certificate, *arguments)
+        _openssl(
+            "req",
+            "-x509",
+            "-config",
+            config,
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            2,
+            "-subj",
+            subject,
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+            *arguments,
+        )
 
     def server(self, name, *alternatives, uses="serverAuth"):
         """(certificate, key) of a server with these subject alternative names."""
         certificate, key = self.directory / f"{name}.crt", self.directory / f"{name}.key"
-        self._make(certificate, key, f"/CN={name}", f"extendedKeyUsage={uses}",
-                   "subjectAltName=" + ",".join(alternatives))
+        self._make(
+            certificate, key, f"/CN={name}", f"extendedKeyUsage={uses}", "subjectAltName=" + ",".join(alternatives)
+        )
         return certificate, key
 
     def user(self, name, group=None):

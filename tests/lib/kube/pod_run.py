@@ -1,11 +1,12 @@
 """One pod on this machine: a network namespace, its containers in their order, and its status."""
+
 import os
 import pathlib
 import shutil
 import threading
 import time
 
-from lib.kube.api import ApiError, now, path_of, MERGE
+from lib.kube.api import MERGE, ApiError, now, path_of
 from lib.kube.container_run import Container
 from lib.kube.volumes import NotThere, Volumes
 from lib.net.netns import Namespace, ip
@@ -45,8 +46,7 @@ class PodRun:
         self.initialized, self.waiting_for = False, None
         self.init_failed = self.finished = False
         # Containers die with the thread that started them (PR_SET_PDEATHSIG), which is this one.
-        self.thread = threading.Thread(target=self._run, name=f"pod {self.ns}/{self.name}",
-                                       daemon=True)
+        self.thread = threading.Thread(target=self._run, name=f"pod {self.ns}/{self.name}", daemon=True)
 
     def start(self):
         self.thread.start()
@@ -78,7 +78,7 @@ class PodRun:
     def _run(self):
         try:
             self._live()
-        except Exception as failed:  # noqa: one pod's trouble is told, and is not the others'
+        except Exception as failed:  # one pod's trouble is told, and is not the others'
             self.agent.note(f"pod {self.ns}/{self.name}: {failed!r}")
         finally:
             self._end()
@@ -152,7 +152,8 @@ class PodRun:
         ip("-n", name, "route", "add", agent.router, "dev", "eth0", "scope", "link")
         ip("-n", name, "route", "add", "default", "via", agent.router)
         self.obj.setdefault("status", {}).update(
-            podIP=self.address, podIPs=[{"ip": self.address}], hostIP=agent.host_address)
+            podIP=self.address, podIPs=[{"ip": self.address}], hostIP=agent.host_address
+        )
         self.set_hosts(agent.hosts_of(self.ns))
         agent.observe(self, True)
 
@@ -161,8 +162,8 @@ class PodRun:
         if self.address is None:
             return
         own = [f"{self.address} {self.hostname}"] + [
-            f"{a['ip']} {' '.join(a['hostnames'])}"
-            for a in self.obj["spec"].get("hostAliases") or []]
+            f"{a['ip']} {' '.join(a['hostnames'])}" for a in self.obj["spec"].get("hostAliases") or []
+        ]
         content = ("127.0.0.1 localhost\n::1 localhost\n" + "\n".join(own) + "\n" + text).encode()
         descriptor = os.open(self.hosts_file, os.O_WRONLY)
         try:
@@ -174,9 +175,11 @@ class PodRun:
     def etc(self):
         domain = self.agent.domain
         # Nobody answers there: a name that hosts does not know fails at once.
-        return {"hostname": self.hostname + "\n",
-                "resolv.conf": f"nameserver 127.0.0.1\nsearch {self.ns}.svc.{domain} "
-                               f"svc.{domain} {domain}\noptions attempts:1 ndots:5\n"}
+        return {
+            "hostname": self.hostname + "\n",
+            "resolv.conf": f"nameserver 127.0.0.1\nsearch {self.ns}.svc.{domain} "
+            f"svc.{domain} {domain}\noptions attempts:1 ndots:5\n",
+        }
 
     def root_of(self, container):
         path = self.directory / "root" / container
@@ -193,8 +196,7 @@ class PodRun:
         turns = [threading.Event() for _ in groups]
         for group, turn in zip(groups, turns):
             for container in group:
-                threading.Thread(target=container.begin_stop, args=(turn, max(0.1, seconds)),
-                                 daemon=True).start()
+                threading.Thread(target=container.begin_stop, args=(turn, max(0.1, seconds)), daemon=True).start()
         for group, turn in zip(groups, turns):
             turn.set()
             while any(c.running() for c in group):
@@ -230,8 +232,7 @@ class PodRun:
         while not self.removed and not self.agent.stop.event.is_set():
             try:
                 self._publish(force=True)
-                self.agent.api.delete("Pod", self.ns, self.name, gracePeriodSeconds=0,
-                                      preconditions={"uid": self.uid})
+                self.agent.api.delete("Pod", self.ns, self.name, gracePeriodSeconds=0, preconditions={"uid": self.uid})
                 return
             except ApiError as failed:
                 if failed.code in (404, 409):
@@ -243,8 +244,7 @@ class PodRun:
     # -- status ---------------------------------------------------------------------------------
     def phase(self):
         ends = [c.ended() for c in self.containers]
-        over = all(ends) and (self.deletion is not None or
-                              all(c.completed() for c in self.containers))
+        over = all(ends) and (self.deletion is not None or all(c.completed() for c in self.containers))
         if (self.init_failed or over) and not any(s.running() for s in self.sidecars):
             failed = self.init_failed or any(e["exitCode"] for e in ends)
             return "Failed" if failed else "Succeeded"
@@ -257,27 +257,37 @@ class PodRun:
         reason = "PodCompleted" if finished else "ContainersNotReady"
         conditions = [
             ("PodReadyToStartContainers", self.namespace is not None, "", self.waiting_for),
-            ("Initialized", self.initialized or phase == "Succeeded", "ContainersNotInitialized",
-             ""),
-            ("Ready", ready, reason, ""), ("ContainersReady", ready, reason, ""),
-            ("PodScheduled", True, "", "")]
+            ("Initialized", self.initialized or phase == "Succeeded", "ContainersNotInitialized", ""),
+            ("Ready", ready, reason, ""),
+            ("ContainersReady", ready, reason, ""),
+            ("PodScheduled", True, "", ""),
+        ]
         status = {
-            "phase": phase, "startTime": self.started_at, "hostIP": self.agent.host_address,
+            "phase": phase,
+            "startTime": self.started_at,
+            "hostIP": self.agent.host_address,
             "hostIPs": [{"ip": self.agent.host_address}],
             "conditions": [self._condition(*c) for c in conditions],
             "initContainerStatuses": [c.status() for c in self.init_all],
-            "containerStatuses": [c.status() for c in self.containers]}
+            "containerStatuses": [c.status() for c in self.containers],
+        }
         if self.address:
             status |= {"podIP": self.address, "podIPs": [{"ip": self.address}]}
         return status
 
     def _condition(self, kind, true, reason, message):
         value = "True" if true else "False"
-        old = next((c for c in (self._published or {}).get("conditions", [])
-                    if c["type"] == kind and c["status"] == value), None)
-        return {"type": kind, "status": value, "reason": "" if true else reason,
-                "message": message or "",
-                "lastTransitionTime": old["lastTransitionTime"] if old else now()}
+        old = next(
+            (c for c in (self._published or {}).get("conditions", []) if c["type"] == kind and c["status"] == value),
+            None,
+        )
+        return {
+            "type": kind,
+            "status": value,
+            "reason": "" if true else reason,
+            "message": message or "",
+            "lastTransitionTime": old["lastTransitionTime"] if old else now(),
+        }
 
     def _publish(self, force=False):
         """To the API, when it differs from what was; again later when that fails."""
@@ -288,8 +298,12 @@ class PodRun:
             return
         self._disputed = False
         try:
-            self.agent.api.request("PATCH", path_of("Pod", self.ns, self.name, "status"),
-                                   {"metadata": {"uid": self.uid}, "status": status}, MERGE)
+            self.agent.api.request(
+                "PATCH",
+                path_of("Pod", self.ns, self.name, "status"),
+                {"metadata": {"uid": self.uid}, "status": status},
+                MERGE,
+            )
             self._published = status
         except ApiError as failed:
             if failed.code not in (404, 409):
@@ -300,5 +314,4 @@ class PodRun:
 
 
 def _is_ready(status):
-    return any(c["type"] == "Ready" and c["status"] == "True"
-               for c in status.get("conditions", []))
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))

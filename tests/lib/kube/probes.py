@@ -1,4 +1,5 @@
 """Probes and hooks of containers, sent from the node as a kubelet sends them."""
+
 import http.client
 import ssl
 import subprocess
@@ -37,8 +38,7 @@ class Prober:
                 if kind in handler:
                     return getattr(self, f"_{kind}")(handler[kind], timeout)
             return False, f"a handler of an unknown kind: {sorted(handler)}"
-        except (OSError, ValueError, http.client.HTTPException, DecodeError,
-                subprocess.TimeoutExpired) as failed:
+        except (OSError, ValueError, http.client.HTTPException, DecodeError, subprocess.TimeoutExpired) as failed:
             return False, repr(failed)
 
     def attempt_hook(self, handler, timeout):
@@ -70,13 +70,11 @@ class Prober:
             connection.close()
 
     def _tcpSocket(self, target, timeout):
-        self.node.connect(target.get("host") or self.address,
-                          port_of(self.container, target["port"]), timeout).close()
+        self.node.connect(target.get("host") or self.address, port_of(self.container, target["port"]), timeout).close()
         return True, ""
 
     def _exec(self, target, timeout):
-        ran = subprocess.run(self.enter(target["command"]), capture_output=True, text=True,
-                             timeout=timeout)
+        ran = subprocess.run(self.enter(target["command"]), capture_output=True, text=True, timeout=timeout)
         return ran.returncode == 0, (ran.stdout + ran.stderr)[-500:]
 
     def _sleep(self, target, timeout):

@@ -1,10 +1,12 @@
 """Progress of a root rotation in the record, Secrets, proxies and webhooks."""
+
 import base64
 import json
 import re
 import subprocess
 
-from lib.kube import kubeobjects as k8s, mesh
+from lib.kube import kubeobjects as k8s
+from lib.kube import mesh
 from lib.kube.api import ApiError, decode
 from lib.kube.under_load import UnderLoad
 from lib.mesh import meshcase
@@ -21,20 +23,21 @@ IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 def documented_commands(heading="Rotate on Kubernetes", document=DOCUMENT):
     """Commands of a section of a runbook. Those of rotations on Kubernetes begin with a grant of
     the new root's Secret, and a declaration of the root."""
-    section = re.search(rf"^##+ {heading}\n(.*?)(?=^##+ |\Z)", document.read_text(),
-                        re.M | re.S).group(1)
+    section = re.search(rf"^##+ {heading}\n(.*?)(?=^##+ |\Z)", document.read_text(), re.M | re.S).group(1)
     return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
 
 
 def root(name, provider, role="active"):
-    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
-            "metadata": {"name": name, "namespace": mesh.SYSTEM},
-            "spec": {"role": role, "provider": provider}}
+    return {
+        "apiVersion": "config.openservicemesh.io/v1alpha2",
+        "kind": "MeshRootCertificate",
+        "metadata": {"name": name, "namespace": mesh.SYSTEM},
+        "spec": {"role": role, "provider": provider},
+    }
 
 
 def openssl(*arguments, text):
-    ran = subprocess.run(["openssl", *map(str, arguments)], input=text, capture_output=True,
-                         text=True)
+    ran = subprocess.run(["openssl", *map(str, arguments)], input=text, capture_output=True, text=True)
     return ran.stdout.strip() if ran.returncode == 0 else ""
 
 
@@ -83,8 +86,7 @@ class RotationCase(UnderLoad):
 
     def wait_for_states(self, timeout=60, **states):
         """`own` stands for the CA of the daemons' flags, and an underscore for a hyphen."""
-        wanted = {{"own": "(own)"}.get(name, name.replace("_", "-")): state
-                  for name, state in states.items()}
+        wanted = {{"own": "(own)"}.get(name, name.replace("_", "-")): state for name, state in states.items()}
 
         def reached():
             seen = self.record()
@@ -123,8 +125,7 @@ class RotationCase(UnderLoad):
 
     @staticmethod
     def secret_of(pod):
-        return next(v["secret"]["secretName"] for v in pod.run.obj["spec"]["volumes"]
-                    if v["name"] == VOLUME)
+        return next(v["secret"]["secretName"] for v in pod.run.obj["spec"]["volumes"] if v["name"] == VOLUME)
 
     def root_in(self, secret):
         data = self.api.get("Secret", mesh.SYSTEM, secret)["data"]
@@ -136,16 +137,14 @@ class RotationCase(UnderLoad):
         file.write_text(ca)
         chain = self.rig.directory / "chain.pem"
         chain.write_text(pem)
-        return bool(openssl("verify", "-purpose", "any", "-CAfile", file, "-untrusted", chain,
-                            text=pem))
+        return bool(openssl("verify", "-purpose", "any", "-CAfile", file, "-untrusted", chain, text=pem))
 
     def in_use(self, pod):
         """(serial numbers of chains, of what is trusted) in an Envoy."""
         known = json.loads(pod.admin("/certs")[1])["certificates"]
 
         def serials(kind):
-            return {c["serial_number"].lower().lstrip("0") for group in known
-                    for c in group.get(kind, [])}
+            return {c["serial_number"].lower().lstrip("0") for group in known for c in group.get(kind, [])}
 
         return serials("cert_chain"), serials("ca_cert")
 
@@ -158,6 +157,7 @@ class RotationCase(UnderLoad):
 
     def wait_until_taken_up(self, ca, but=(), timeout=60):
         """Until each Envoy shows the certificate of its Secret, and that one is below `ca`."""
+
         def same():
             for pod in self.live_proxies():
                 if pod.name in but:
@@ -169,20 +169,28 @@ class RotationCase(UnderLoad):
                     raise NotYet(f"{pod.name}: Envoy has another certificate")
             return True
 
-        wait_for("each Envoy has a proxy certificate of the new root", same, timeout, interval=1,
-                 retry=(ApiError,))
+        wait_for("each Envoy has a proxy certificate of the new root", same, timeout, interval=1, retry=(ApiError,))
 
     def envoys(self):
         """{pod: (process, restarts)} of the sidecars that run."""
-        return {p.name: (c.process.pid, c.restarts) for p in self.live_proxies()
-                for c in p.run.init_all + p.run.containers if c.name == "envoy"}
+        return {
+            p.name: (c.process.pid, c.restarts)
+            for p in self.live_proxies()
+            for c in p.run.init_all + p.run.containers
+            if c.name == "envoy"
+        }
 
     def trusted_by_the_api_server(self):
         """The CA bundles of the mesh's webhooks."""
-        hooks = (self.api.get("MutatingWebhookConfiguration", None, "libosm-webhook-osm"),
-                 self.api.get("ValidatingWebhookConfiguration", None, "libosm-validator-osm"))
-        return {base64.b64decode(hook["clientConfig"]["caBundle"]).decode().strip()
-                for configuration in hooks for hook in configuration["webhooks"]}
+        hooks = (
+            self.api.get("MutatingWebhookConfiguration", None, "libosm-webhook-osm"),
+            self.api.get("ValidatingWebhookConfiguration", None, "libosm-validator-osm"),
+        )
+        return {
+            base64.b64decode(hook["clientConfig"]["caBundle"]).decode().strip()
+            for configuration in hooks
+            for hook in configuration["webhooks"]
+        }
 
     def wait_until_webhooks_trust(self, ca):
         def same():
@@ -204,6 +212,4 @@ class RotationCase(UnderLoad):
                     raise NotYet(f"{pod.name} trusts {self.in_use(pod)[1]}, not {expected}")
             return True
 
-        wait_for("every proxy trusts the new root only", forgotten, 60, interval=1,
-                 retry=(ApiError,))
-
+        wait_for("every proxy trusts the new root only", forgotten, 60, interval=1, retry=(ApiError,))

@@ -1,4 +1,5 @@
 """The bookstore with a client that never rests, and what it was answered."""
+
 import json
 import sys
 import time
@@ -34,6 +35,7 @@ class UnderLoad(kubecase.MeshCase):
     def judge(self, since, but=()):
         """Requests since then; none of them failed, and no connection of the client broke, except
         failures that begin with one of `but`."""
+
         def told():
             report = json.loads(self.report.read_text())
             return report if max(s["t"] for s in report["seconds"]) > time.time() - 2 else None
@@ -41,8 +43,11 @@ class UnderLoad(kubecase.MeshCase):
         time_up = time.time()
         wait_for("some seconds have passed since", lambda: time.time() > time_up + 5, 10)
         report = wait_for("the report is recent", told)
-        failures = [f"{f['what']} {f['t'] - since:+.2f} s" for f in report["failures"]
-                    if f["t"] >= since and not f["what"].startswith(tuple(but))]
+        failures = [
+            f"{f['what']} {f['t'] - since:+.2f} s"
+            for f in report["failures"]
+            if f["t"] >= since and not f["what"].startswith(tuple(but))
+        ]
         requests = sum(s["requests"] for s in report["seconds"] if s["t"] >= since)
         lines = sum(s["lines"] for s in report["seconds"] if s["t"] >= since)
         print(f"{requests} requests, {lines} lines, {len(failures)} failures", file=sys.stderr)
@@ -57,9 +62,11 @@ class UnderLoad(kubecase.MeshCase):
             return False
         report = json.loads(cls.report.read_text())
         last = [s for s in report["seconds"] if time.time() - 4 < s["t"] < time.time() - 1]
-        return len(last) >= 2 and all(
-            s["requests"] > 50 and s["lines"] > Load.STREAMS for s in last) and not [
-                f for f in report["failures"] if f["t"] > time.time() - 3]
+        return (
+            len(last) >= 2
+            and all(s["requests"] > 50 and s["lines"] > Load.STREAMS for s in last)
+            and not [f for f in report["failures"] if f["t"] > time.time() - 3]
+        )
 
     def wait_for_steady_load(self):
         wait_for("the load is answered", self.steady, 30)

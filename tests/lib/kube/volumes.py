@@ -1,5 +1,6 @@
 """A pod's volumes as directories. Secrets, ConfigMaps and tokens are kept current as a kubelet
 does it: a new directory, and one rename that shows all of it at once."""
+
 import itertools
 import os
 import pathlib
@@ -21,19 +22,23 @@ def field(pod, path):
             return meta.get(kind, {}).get(path.split("'")[1], "")
         if path == f"metadata.{kind}":
             return "\n".join(f'{k}="{v}"' for k, v in sorted(meta.get(kind, {}).items()))
-    values = {"metadata.name": meta["name"], "metadata.namespace": meta["namespace"],
-              "metadata.uid": meta["uid"], "spec.nodeName": spec.get("nodeName", ""),
-              "spec.serviceAccountName": spec.get("serviceAccountName", "default"),
-              "status.podIP": status.get("podIP", ""), "status.hostIP": status.get("hostIP", ""),
-              "status.podIPs": ",".join(i["ip"] for i in status.get("podIPs", []))}
+    values = {
+        "metadata.name": meta["name"],
+        "metadata.namespace": meta["namespace"],
+        "metadata.uid": meta["uid"],
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", "default"),
+        "status.podIP": status.get("podIP", ""),
+        "status.hostIP": status.get("hostIP", ""),
+        "status.podIPs": ",".join(i["ip"] for i in status.get("podIPs", [])),
+    }
     if path not in values:
         raise NotThere(f"fieldPath {path} is not known here")
     return values[path]
 
 
 def data_of(kind, obj):
-    found = {k: decode(v) if kind == "Secret" else v.encode()
-             for k, v in (obj.get("data") or {}).items()}
+    found = {k: decode(v) if kind == "Secret" else v.encode() for k, v in (obj.get("data") or {}).items()}
     return found | {k: decode(v) for k, v in (obj.get("binaryData") or {}).items()}
 
 
@@ -84,8 +89,7 @@ class Volumes:
         kinds = ("secret", "configMap", "downwardAPI")
         source = {k: v for k, v in volume.items() if k in kinds}
         if not source:
-            raise NotThere(f"volume {volume['name']}: {sorted(set(volume) - {'name'})} is not "
-                           "known here")
+            raise NotThere(f"volume {volume['name']}: {sorted(set(volume) - {'name'})} is not known here")
         return self._source(source, next(iter(source.values())).get("defaultMode", 0o644))
 
     def _source(self, source, mode):
@@ -93,8 +97,10 @@ class Volumes:
         if kind == "serviceAccountToken":
             return {wanted["path"]: (self._token(wanted), mode)}
         if kind == "downwardAPI":
-            return {i["path"]: (field(self.pod, i["fieldRef"]["fieldPath"]).encode(),
-                                i.get("mode", mode)) for i in wanted["items"]}
+            return {
+                i["path"]: (field(self.pod, i["fieldRef"]["fieldPath"]).encode(), i.get("mode", mode))
+                for i in wanted["items"]
+            }
         kind = {"secret": "Secret", "configMap": "ConfigMap"}[kind]
         name = wanted.get("secretName") or wanted.get("name")
         found = self.sources.find(kind, self.ns, name)
@@ -116,13 +122,19 @@ class Volumes:
         if time.monotonic() >= renew:
             meta = self.pod["metadata"]
             answer = self.sources.api.request(
-                "POST", f"/api/v1/namespaces/{self.ns}/serviceaccounts/"
-                f"{self.pod['spec'].get('serviceAccountName', 'default')}/token", {
-                    "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-                    "spec": {"expirationSeconds": seconds,
-                             "audiences": [wanted["audience"]] if wanted.get("audience") else None,
-                             "boundObjectRef": {"apiVersion": "v1", "kind": "Pod",
-                                                "name": meta["name"], "uid": meta["uid"]}}})
+                "POST",
+                f"/api/v1/namespaces/{self.ns}/serviceaccounts/"
+                f"{self.pod['spec'].get('serviceAccountName', 'default')}/token",
+                {
+                    "apiVersion": "authentication.k8s.io/v1",
+                    "kind": "TokenRequest",
+                    "spec": {
+                        "expirationSeconds": seconds,
+                        "audiences": [wanted["audience"]] if wanted.get("audience") else None,
+                        "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]},
+                    },
+                },
+            )
             token = answer["status"]["token"].encode()
             self._tokens[key] = token, time.monotonic() + seconds * 0.8
         return token

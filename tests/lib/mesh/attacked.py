@@ -1,4 +1,5 @@
 """A controller with a small mesh and the credentials of its machines."""
+
 import pathlib
 
 from lib.mesh.authority import Authority
@@ -49,7 +50,7 @@ class MeshTest(ShopTest):
     def resident(self):
         """The controller's memory in MB."""
         status = pathlib.Path(f"/proc/{self.controller.process.pid}/status").read_text()
-        return int(next(l for l in status.splitlines() if l.startswith("VmRSS:")).split()[1]) / 1024
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) / 1024
 
     def descriptors(self):
         return len(list(pathlib.Path(f"/proc/{self.controller.process.pid}/fd").iterdir()))

@@ -2,6 +2,7 @@
 
 All run in threads of the test, on sockets inside the machines' namespaces.
 """
+
 import http.client
 import re
 import socket
@@ -49,8 +50,12 @@ class App:
         fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
         stream.read(int(fields.get("content-length", 0)))
         self.heard.add(int(fields["x-call"]))
-        said = {"x-from": f"{self.name} {self.port}", "x-target": target,
-                "x-caller": fields.get("x-forwarded-client-cert", ""), "content-length": "0"}
+        said = {
+            "x-from": f"{self.name} {self.port}",
+            "x-target": target,
+            "x-caller": fields.get("x-forwarded-client-cert", ""),
+            "content-length": "0",
+        }
         lines = [f"{name}: {value}\r\n" for name, value in said.items()]
         connection.sendall(f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1"))
         return True

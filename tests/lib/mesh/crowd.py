@@ -1,5 +1,6 @@
 """Hundreds of proxies of a shop's machines, without Envoys: each has a certificate of its own and one
 ADS stream, on a connection of its own."""
+
 import concurrent.futures
 import selectors
 import time
@@ -41,9 +42,13 @@ class Crowd:
 
     def __init__(self, test, size):
         self.names = [f"crowd-{i}" for i in range(size)]
-        test.write("crowd.yaml", *(
-            objects.machine("shop", name, f"10.2.{i // 250}.{i % 250 + 1}", "web", {"app": "web"})
-            for i, name in enumerate(self.names)))
+        test.write(
+            "crowd.yaml",
+            *(
+                objects.machine("shop", name, f"10.2.{i // 250}.{i % 250 + 1}", "web", {"app": "web"})
+                for i, name in enumerate(self.names)
+            ),
+        )
         self.folder = test.folder / "crowd"
         self.pool = concurrent.futures.ThreadPoolExecutor(_THREADS)
         test.addCleanup(self.close)
@@ -54,12 +59,15 @@ class Crowd:
             assert code == 0, err
 
         self.folder.mkdir()
-        wait_for("the machines are read", lambda: test.controller.admin(
-            f"/v1/vm/subject?name={self.names[-1]}&namespace=shop")[0] == 200)
+        wait_for(
+            "the machines are read",
+            lambda: test.controller.admin(f"/v1/vm/subject?name={self.names[-1]}&namespace=shop")[0] == 200,
+        )
         list(self.pool.map(bootstrap, self.names))
 
     def connect(self, address, deadline):
         """Every proxy without a stream connects, until it has clusters."""
+
         def begin(name):
             while True:
                 try:
@@ -74,8 +82,7 @@ class Crowd:
 
     def _begin(self, name, address):
         folder = self.folder / name
-        connection = _Patient.tls(address, folder / "cacert.pem",
-                                  (folder / "sds_cert.pem", folder / "sds_key.pem"))
+        connection = _Patient.tls(address, folder / "cacert.pem", (folder / "sds_cert.pem", folder / "sds_key.pem"))
         try:
             stream = connection.open(STATE_OF_THE_WORLD, CLUSTERS)
             connection.message(stream)

@@ -1,4 +1,5 @@
 """Real processes of the daemons, for their tests. Ports are the kernel's choice."""
+
 import contextlib
 import http.client
 import json
@@ -35,7 +36,8 @@ class Daemon:
     def __init__(self, program, *flags, first="started"):
         self.first = first
         self.process = subprocess.Popen(
-            [program, "--http-address", "127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True)
+            [program, "--http-address", "127.0.0.1:0", *flags], stderr=subprocess.PIPE, text=True
+        )
         self.lines, self.started = [], queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -82,8 +84,17 @@ class Controller(Daemon):
 
     def __init__(self, program, mesh, state, *flags):
         self.state = pathlib.Path(state)
-        super().__init__(program, "--mesh-dir", mesh, "--state-dir", state, "--ads-address",
-                         "127.0.0.1:0", *flags, first="osm-controller started")
+        super().__init__(
+            program,
+            "--mesh-dir",
+            mesh,
+            "--state-dir",
+            state,
+            "--ads-address",
+            "127.0.0.1:0",
+            *flags,
+            first="osm-controller started",
+        )
 
     def admin(self, path, method="GET", body=None):
         with contextlib.closing(UnixConnection(self.state / "admin.sock")) as connection:
@@ -114,9 +125,22 @@ class DaemonTest(unittest.TestCase):
     def refused(self, *flags, mesh=None, ads="127.0.0.1:0", http="127.0.0.1:0"):
         """The last line of a controller that cannot start."""
         done = subprocess.run(
-            [self.bin / "osm-controller", "--mesh-dir", mesh or self.mesh, "--state-dir",
-             self.state, "--ads-address", ads, "--http-address", http, *flags],
-            capture_output=True, text=True, timeout=30)
+            [
+                self.bin / "osm-controller",
+                "--mesh-dir",
+                mesh or self.mesh,
+                "--state-dir",
+                self.state,
+                "--ads-address",
+                ads,
+                "--http-address",
+                http,
+                *flags,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertNotIn("PRIVATE", done.stderr)
@@ -128,8 +152,7 @@ class DaemonTest(unittest.TestCase):
             state = self.state
         if state:
             arguments = [*arguments, "--state-dir", state]
-        done = subprocess.run([self.bin / "osm", *arguments], capture_output=True, text=True,
-                              timeout=60, env=env)
+        done = subprocess.run([self.bin / "osm", *arguments], capture_output=True, text=True, timeout=60, env=env)
         return done.returncode, done.stdout, done.stderr
 
 
@@ -154,13 +177,13 @@ class ShopTest(DaemonTest):
 
     def bootstrap(self, name, out, *flags, controller="192.0.2.1:15128"):
         """`osm vm bootstrap` of a machine of the shop: (exit code, stdout, stderr)."""
-        return self.osm("vm", "bootstrap", name, "-n", "shop", "--controller", controller, "--out",
-                        out, *flags)
+        return self.osm("vm", "bootstrap", name, "-n", "shop", "--controller", controller, "--out", out, *flags)
 
 
 def run():
     import argparse
     import sys
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     options, rest = parser.parse_known_args()

@@ -4,6 +4,7 @@ The mesh directory is what an operator applies: a file that is written there is 
 in one that is removed is deleted. stop_controller() takes one controller and one member away, and
 start_controller() starts what does not run, controllers with an empty state directory.
 """
+
 import base64
 import json
 import re
@@ -50,9 +51,9 @@ class EtcdRig(Rig):
         self.mesh.path.rmdir()
         self.mesh = AppliedDirectory(self.mesh.path, self)
         self.pki = Pki(self.directory / "etcd-pki")
-        self.serving = self.pki.server("etcd", "IP:127.0.0.1",
-                                       *(f"IP:{address}" for address in MEMBERS.values()),
-                                       uses="serverAuth,clientAuth")
+        self.serving = self.pki.server(
+            "etcd", "IP:127.0.0.1", *(f"IP:{address}" for address in MEMBERS.values()), uses="serverAuth,clientAuth"
+        )
         self.user = self.pki.user("osm")
         self.member_flags, self.login = (), ()  # of each member; of each controller, as a user
         self.root_password = None  # of etcd's users; None: they are off
@@ -67,25 +68,46 @@ class EtcdRig(Rig):
         fresh = not data.exists()
         data.mkdir(mode=0o700, exist_ok=True)
         address = MEMBERS[name]
-        self.members[name] = self.start(name, self.hosts[name].command(
-            "etcd", "--name", name, "--data-dir", data,
-            "--listen-client-urls", f"https://0.0.0.0:{CLIENT_PORT}",
-            "--advertise-client-urls", f"https://{address}:{CLIENT_PORT}",
-            "--listen-peer-urls", f"http://{address}:{PEER_PORT}",
-            "--initial-advertise-peer-urls", f"http://{address}:{PEER_PORT}",
-            "--initial-cluster", ",".join(f"{n}=http://{a}:{PEER_PORT}"
-                                          for n, a in MEMBERS.items()),
-            "--initial-cluster-state", "new" if fresh else "existing",
-            "--cert-file", certificate, "--key-file", key, "--client-cert-auth",
-            "--trusted-ca-file", self.pki.ca, "--logger", "zap", "--log-level", "warn",
-            *self.member_flags))
+        self.members[name] = self.start(
+            name,
+            self.hosts[name].command(
+                "etcd",
+                "--name",
+                name,
+                "--data-dir",
+                data,
+                "--listen-client-urls",
+                f"https://0.0.0.0:{CLIENT_PORT}",
+                "--advertise-client-urls",
+                f"https://{address}:{CLIENT_PORT}",
+                "--listen-peer-urls",
+                f"http://{address}:{PEER_PORT}",
+                "--initial-advertise-peer-urls",
+                f"http://{address}:{PEER_PORT}",
+                "--initial-cluster",
+                ",".join(f"{n}=http://{a}:{PEER_PORT}" for n, a in MEMBERS.items()),
+                "--initial-cluster-state",
+                "new" if fresh else "existing",
+                "--cert-file",
+                certificate,
+                "--key-file",
+                key,
+                "--client-cert-auth",
+                "--trusted-ca-file",
+                self.pki.ca,
+                "--logger",
+                "zap",
+                "--log-level",
+                "warn",
+                *self.member_flags,
+            ),
+        )
 
     def start_members(self):
         for name in MEMBERS:
             if name not in self.members or not self.members[name].running():
                 self.start_member(name)
-        wait_for("etcd has a leader", lambda: self.etcd("kv/range", key="AA=="), 30,
-                 retry=(CommandFailed,))
+        wait_for("etcd has a leader", lambda: self.etcd("kv/range", key="AA=="), 30, retry=(CommandFailed,))
 
     def turn_users_on(self, permission, **others):
         """The user osm, with one role that has this permission only: arguments of `etcdctl role
@@ -97,8 +119,7 @@ class EtcdRig(Rig):
             if granted:
                 kind, key, prefix = re.fullmatch(r"(\w+) (\S+)( --prefix=true)?", granted).groups()
                 end = {"range_end": encoded(key[:-1] + chr(ord(key[-1]) + 1))} if prefix else {}
-                self.etcd("auth/role/grant", name=name, perm={
-                    "permType": kind.upper(), "key": encoded(key), **end})
+                self.etcd("auth/role/grant", name=name, perm={"permType": kind.upper(), "key": encoded(key), **end})
         self.etcd("auth/enable")
         self.user, self.root_password = self.pki.nameless(), "toor"
         self.login = self.login_of("osm")
@@ -118,18 +139,34 @@ class EtcdRig(Rig):
         for name, member in self.members.items():
             if not member.running():
                 continue
-            ran = subprocess.run(self.switch.namespace.command(
-                "curl", "-sS", "--fail", "--max-time", "5", "--cacert", self.pki.ca, "--cert",
-                self.user.certificate, "--key", self.user.key, *headers, "-d", json.dumps(body),
-                f"https://{MEMBERS[name]}:{CLIENT_PORT}/v3/{path}"), capture_output=True, text=True)
+            ran = subprocess.run(
+                self.switch.namespace.command(
+                    "curl",
+                    "-sS",
+                    "--fail",
+                    "--max-time",
+                    "5",
+                    "--cacert",
+                    self.pki.ca,
+                    "--cert",
+                    self.user.certificate,
+                    "--key",
+                    self.user.key,
+                    *headers,
+                    "-d",
+                    json.dumps(body),
+                    f"https://{MEMBERS[name]}:{CLIENT_PORT}/v3/{path}",
+                ),
+                capture_output=True,
+                text=True,
+            )
             if ran.returncode == 0:
                 return json.loads(ran.stdout)
         raise CommandFailed(f"{path}: {ran.stderr if ran else 'no member runs'}")
 
     def keys(self):
         """The keys below /osm/."""
-        listed = self.etcd("kv/range", key=encoded("/osm/"), range_end=encoded("/osm0"),
-                           keys_only=True)
+        listed = self.etcd("kv/range", key=encoded("/osm/"), range_end=encoded("/osm0"), keys_only=True)
         return [base64.b64decode(pair["key"]).decode() for pair in listed.get("kvs", [])]
 
     # -- controllers ----------------------------------------------------------------------------
@@ -143,13 +180,32 @@ class EtcdRig(Rig):
         """With an empty state directory, always."""
         shutil.rmtree(self.state_of(name), ignore_errors=True)
         address = CONTROLLERS[name]
-        self.controllers[name] = self.start(name, self.hosts[name].command(
-            self.programs.controller, "--mesh-etcd", "/osm",
-            "--etcd-endpoints", ",".join(f"https://{a}:{CLIENT_PORT}" for a in MEMBERS.values()),
-            "--etcd-ca-file", self.pki.ca, "--etcd-cert-file", self.user.certificate,
-            "--etcd-key-file", self.user.key, "--state-dir", self.state_of(name),
-            "--ads-address", f"{address}:{ADS_PORT}", "--http-address", f"{address}:{HTTP_PORT}",
-            "--replica-address", address, *self.login, *self.controller_flags))
+        self.controllers[name] = self.start(
+            name,
+            self.hosts[name].command(
+                self.programs.controller,
+                "--mesh-etcd",
+                "/osm",
+                "--etcd-endpoints",
+                ",".join(f"https://{a}:{CLIENT_PORT}" for a in MEMBERS.values()),
+                "--etcd-ca-file",
+                self.pki.ca,
+                "--etcd-cert-file",
+                self.user.certificate,
+                "--etcd-key-file",
+                self.user.key,
+                "--state-dir",
+                self.state_of(name),
+                "--ads-address",
+                f"{address}:{ADS_PORT}",
+                "--http-address",
+                f"{address}:{HTTP_PORT}",
+                "--replica-address",
+                address,
+                *self.login,
+                *self.controller_flags,
+            ),
+        )
 
     def start_controller(self, *_, wait=True):
         first = not self.controllers
@@ -158,8 +214,7 @@ class EtcdRig(Rig):
             if name not in self.running():
                 self.start_one(name)
         for name in CONTROLLERS:
-            wait_for(f"{name} answers", lambda: self.osm("version", at=name), 40,
-                     retry=(CommandFailed,))
+            wait_for(f"{name} answers", lambda: self.osm("version", at=name), 40, retry=(CommandFailed,))
         self.controller = self.controllers["controller-1"]
         if first and any(self.mesh.path.iterdir()):
             self.osm("apply", "-f", self.mesh.path)
@@ -180,6 +235,7 @@ class EtcdRig(Rig):
 
     def wait_until_ready(self, timeout=40):
         for name in self.running():
+
             def ready():
                 if not self.controllers[name].running():
                     raise AssertionError(f"{name} ended: {self.controllers[name].tail()}")
@@ -192,16 +248,14 @@ class EtcdRig(Rig):
 
     def osm(self, *arguments, at=None, state=None, **more):
         """At the controller `at`, or the last one that runs."""
-        return super().osm(*arguments, state=state or self.state_of(at or self.running()[-1]),
-                           **more)
+        return super().osm(*arguments, state=state or self.state_of(at or self.running()[-1]), **more)
 
     def osm_json(self, *arguments):
         """Of all controllers that run, what they know together."""
         if arguments[:2] == ("certificate", "rotate"):  # at the controller of the machine's proxy
             machine = self.machines[arguments[2].split(".")[0]]
             return json.loads(self.osm(*arguments, "-o", "json", at=machine.at))
-        answers = [json.loads(self.osm(*arguments, "-o", "json", at=name))
-                   for name in self.running()]
+        answers = [json.loads(self.osm(*arguments, "-o", "json", at=name)) for name in self.running()]
         if "proxies" in answers[0]:
             answers[0]["proxies"] = [p for answer in answers for p in answer["proxies"]]
         return answers[0]

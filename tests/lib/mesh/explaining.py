@@ -1,4 +1,5 @@
 """The explanations of `osm policy explain` about the calls of lib.mesh.reference."""
+
 import json
 import subprocess
 import urllib.parse
@@ -20,8 +21,11 @@ class Explainer:
 
     def question(self, call, host):
         """The parameters of the question about a call."""
-        asked = {"source": f"workload:{self._clients.get(call.client, '?')[0]}/{call.client}",
-                 "destination": f"host:{call.address}", "port": str(call.port)}
+        asked = {
+            "source": f"workload:{self._clients.get(call.client, '?')[0]}/{call.client}",
+            "destination": f"host:{call.address}",
+            "port": str(call.port),
+        }
         if address := gateway_address(call.client):
             return {**asked, "source": f"gateway:{address}", "method": call.method, "path": call.path}
         if call.machine is not None:
@@ -45,8 +49,9 @@ class Explainer:
                 words += [f"--{name}", asked[name]]
         for line in asked.get("headers", "").splitlines():
             words += ["--header", line]
-        ran = subprocess.run([*map(str, self._command), *words, "-o", "json"], capture_output=True,
-                             text=True, timeout=60)
+        ran = subprocess.run(
+            [*map(str, self._command), *words, "-o", "json"], capture_output=True, text=True, timeout=60
+        )
         return ran.returncode, json.loads(ran.stdout)
 
     def outcomes(self, call, told):

@@ -1,4 +1,5 @@
 """A TLS server with whatever certificate it has got hold of."""
+
 import socket
 import ssl
 import threading

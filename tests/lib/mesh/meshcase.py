@@ -1,4 +1,5 @@
 """Base of the end-to-end tests: their command line, and a mesh that ends with each test."""
+
 import argparse
 import sys
 import threading
@@ -42,7 +43,7 @@ class Load:
         while not self._end.wait(self._interval):
             try:
                 answer = self._machine.get(self._host, PORT, "/books-bought")
-            except Exception as failed:  # noqa: a thread that ends would report no failure at all
+            except Exception as failed:  # a thread that ends would report no failure at all
                 answer = None, repr(failed)
             self.requests += 1
             if answer[0] != 200:
@@ -77,8 +78,7 @@ class MeshCase(unittest.TestCase):
 
     def _close(self):
         result = self._outcome.result
-        self.rig.failed = any(getattr(test, "test_case", test) is self
-                              for test, _ in result.failures + result.errors)
+        self.rig.failed = any(getattr(test, "test_case", test) is self for test, _ in result.failures + result.errors)
         try:
             self.rig.watcher.check()  # of every run
         except AssertionError:
@@ -90,9 +90,12 @@ class MeshCase(unittest.TestCase):
     def add_machine(self, name, address, ns=None, labels=None):
         """A machine of account `name` in a namespace of its own, and the objects that say so."""
         ns = ns or name
-        self.rig.mesh.write(f"machine-{name}.yaml", objects.namespace(ns),
-                            objects.account(ns, name),
-                            objects.machine(ns, name, address, name, labels))
+        self.rig.mesh.write(
+            f"machine-{name}.yaml",
+            objects.namespace(ns),
+            objects.account(ns, name),
+            objects.machine(ns, name, address, name, labels),
+        )
         return self.rig.add_vm(name, ns, address)
 
     def add_client_and_server(self):
@@ -100,11 +103,13 @@ class MeshCase(unittest.TestCase):
         client = self.add_machine("client", "10.200.0.11")
         server = self.add_machine("server", "10.200.0.12")
         self.rig.mesh.write(
-            "server.yaml", objects.service("server", "server", "10.96.0.12", PORT),
-            objects.routes("server", "routes",
-                           books={"pathRegex": "/books-bought", "methods": ["GET"]}),
-            objects.target("server", "access", "server", [("client", "client")],
-                           ("HTTPRouteGroup", "routes", ["books"])))
+            "server.yaml",
+            objects.service("server", "server", "10.96.0.12", PORT),
+            objects.routes("server", "routes", books={"pathRegex": "/books-bought", "methods": ["GET"]}),
+            objects.target(
+                "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
+            ),
+        )
         return client, server
 
     @staticmethod
@@ -130,11 +135,21 @@ class MeshCase(unittest.TestCase):
             machine.wait_until_live()
 
     def serve(self, machine, port=PORT, version="v1"):
-        return machine.run("app", self.rig.programs.bookstore, "serve", "--service", machine.name,
-                           "--version", version, "--listen", f"127.0.0.1:{port}")
+        return machine.run(
+            "app",
+            self.rig.programs.bookstore,
+            "serve",
+            "--service",
+            machine.name,
+            "--version",
+            version,
+            "--listen",
+            f"127.0.0.1:{port}",
+        )
 
     def wait_for_status(self, machine, wanted, host, path="/books-bought", port=PORT, timeout=10):
         """Until `machine` gets `wanted`, a status or REFUSED, for a GET."""
+
         def seen():
             got = machine.get(host, port, path)
             if got[0] != wanted:
@@ -147,9 +162,12 @@ class MeshCase(unittest.TestCase):
     def wait_until_synced(self, count=None):
         def synced():
             proxies = self.proxies()
-            owing = [f"{name} {kind} {t['state']}" for name, p in proxies.items()
-                     for kind, t in p["types"].items()
-                     if t["state"] not in SETTLED.get(kind, ("SYNCED", "NOT SENT"))]
+            owing = [
+                f"{name} {kind} {t['state']}"
+                for name, p in proxies.items()
+                for kind, t in p["types"].items()
+                if t["state"] not in SETTLED.get(kind, ("SYNCED", "NOT SENT"))
+            ]
             self.assertEqual({p["xds"] for p in proxies.values()} - {XDS}, set())
             if owing or len(proxies) != (count or len(self.rig.machines)):
                 raise NotYet(f"connected: {sorted(proxies)}; {', '.join(owing)}")

@@ -3,18 +3,24 @@
 The machines, their accounts and their addresses stay; everything else is drawn. `outsider` is the
 source of no TrafficTarget, though its account has the name of another one.
 """
+
 import collections
 import itertools
 
 from lib.mesh import objects
 from lib.mesh.reference import CLUSTER, Call, gateway
 
-CLIENTS = {"client-a": ("clients", "a", "10.200.0.11"), "client-b": ("clients", "b", "10.200.0.12"),
-           "outsider": ("others", "a", "10.200.0.13")}
+CLIENTS = {
+    "client-a": ("clients", "a", "10.200.0.11"),
+    "client-b": ("clients", "b", "10.200.0.12"),
+    "outsider": ("others", "a", "10.200.0.13"),
+}
 # name: (namespace, account, address, version, the number of its port `rest`). Two accounts have one name.
-SERVERS = {"api-1": ("shop", "api", "10.200.0.21", "v1", 8080),
-           "api-2": ("shop", "api-next", "10.200.0.22", "v2", 9080),
-           "store-1": ("store", "api", "10.200.0.23", "v1", 8080)}
+SERVERS = {
+    "api-1": ("shop", "api", "10.200.0.21", "v1", 8080),
+    "api-2": ("shop", "api-next", "10.200.0.22", "v2", 9080),
+    "store-1": ("store", "api", "10.200.0.23", "v1", 8080),
+}
 HTTP_PORTS, TCP_PORTS = (8080, 8081, 9080), (7000, 7002, 7003)  # of every server
 OUTSIDE_ADDRESSES = ("10.200.0.1", "10.200.0.2")  # each has these ports, and is a gateway
 OUTSIDE_PORTS = {9000: "http", 9002: "http", 9001: "tcp"}
@@ -25,8 +31,13 @@ NETWORKS = ("10.200.0.1/32", "10.200.0.2/32", "10.200.0.0/30", "192.0.2.0/24")
 # A Service outside of the mesh: its machine has no sidecar.
 GATEWAYS = ("edge", "gateways", "10.200.0.2")
 # Service: the target ports that an IngressBackend may name.
-BACKENDS = {("shop", "api"): (8081,), ("shop", "api-v1"): (8080, 8081), ("shop", "api-v2"): (9080,),
-            ("shop", "api-odd"): (9080,), ("store", "store"): (8080, 8081)}
+BACKENDS = {
+    ("shop", "api"): (8081,),
+    ("shop", "api-v1"): (8080, 8081),
+    ("shop", "api-v2"): (9080,),
+    ("shop", "api-odd"): (9080,),
+    ("store", "store"): (8080, 8081),
+}
 
 _REST = {"name": "http", "port": 80, "targetPort": "rest"}
 _ADMIN = {"name": "http-admin", "port": 81, "targetPort": 8081}
@@ -44,32 +55,64 @@ SERVICES = {
     ("shop", "api-v2"): ("10.96.0.12", {"version": "v2"}, (_REST, _EVENTS)),
     ("shop", "api-odd"): ("10.96.0.13", {"version": "v2"}, (_REST, _ODD)),
     ("store", "store"): ("10.96.0.20", {"app": "store"}, (_REST, _ADMIN, _EVENTS, _RAW)),
-    PEERS: (None, {"app": "api"}, (_PEER, _PEER_EVENTS))}
+    PEERS: (None, {"app": "api"}, (_PEER, _PEER_EVENTS)),
+}
 
 # pathRegex: paths that it accepts
 PATHS = {
-    None: ("/", "/anything"), ".*": ("/x/y", "/books"), "/books": ("/books",),
-    "/books/.*": ("/books/1", "/books/", "/books/a/b"), "/books.*": ("/books", "/bookshelf/2"),
-    "/books/[0-9]+": ("/books/42",), "/(books|papers)": ("/books", "/papers"),
-    r"/a\.b": ("/a.b",), "/papers/[^/]+/price": ("/papers/x/price",), "/[a-z]{3}": ("/abc",),
-    "/papers(/.*)?": ("/papers", "/papers/x/price"), r"/\w+/\d+/?": ("/books/7", "/papers/7/")}
+    None: ("/", "/anything"),
+    ".*": ("/x/y", "/books"),
+    "/books": ("/books",),
+    "/books/.*": ("/books/1", "/books/", "/books/a/b"),
+    "/books.*": ("/books", "/bookshelf/2"),
+    "/books/[0-9]+": ("/books/42",),
+    "/(books|papers)": ("/books", "/papers"),
+    r"/a\.b": ("/a.b",),
+    "/papers/[^/]+/price": ("/papers/x/price",),
+    "/[a-z]{3}": ("/abc",),
+    "/papers(/.*)?": ("/papers", "/papers/x/price"),
+    r"/\w+/\d+/?": ("/books/7", "/papers/7/"),
+}
 OTHER_PATHS = (
-    "/axb", "/Books", "/books/x42", "/papers/x/y/price", "/booksx", "/x/books", "/books?x=/papers",
-    "/papers/1?y=//..", "/books/../papers", "/books/./1", "/books//1", "//books", "/books/..",
-    "/papers/../books/1", "/books/%31", "/%62ooks", "/books/a%2Fb", "/books/a%5Cb",
-    "/books/%2e%2E/papers", "/books/a%20b", "/books/%23", "/books/%3fx", "/books/%252e%252e/1")
+    "/axb",
+    "/Books",
+    "/books/x42",
+    "/papers/x/y/price",
+    "/booksx",
+    "/x/books",
+    "/books?x=/papers",
+    "/papers/1?y=//..",
+    "/books/../papers",
+    "/books/./1",
+    "/books//1",
+    "//books",
+    "/books/..",
+    "/papers/../books/1",
+    "/books/%31",
+    "/%62ooks",
+    "/books/a%2Fb",
+    "/books/a%5Cb",
+    "/books/%2e%2E/papers",
+    "/books/a%20b",
+    "/books/%23",
+    "/books/%3fx",
+    "/books/%252e%252e/1",
+)
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")
 # header: {expression: values that it accepts}
-HEADERS = {"x-level": {"gold": ("gold",), "(gold|silver)": ("silver",), "g.*": ("green",)},
-           "x-role": {".*": ("any", ""), "adm[a-z]+": ("admin",)}}
+HEADERS = {
+    "x-level": {"gold": ("gold",), "(gold|silver)": ("silver",), "g.*": ("green",)},
+    "x-role": {".*": ("any", ""), "adm[a-z]+": ("admin",)},
+}
 
 PolicySet = collections.namedtuple("PolicySet", "objects calls")
 
 
 def fixed():
     """The objects that every set has."""
-    made = [objects.namespace(ns) for ns in sorted(
-        {row[0] for row in itertools.chain(CLIENTS.values(), SERVERS.values())})]
+    made = [
+        objects.namespace(ns) for ns in sorted({row[0] for row in itertools.chain(CLIENTS.values(), SERVERS.values())})
+    ]
     for name, (ns, account, address) in CLIENTS.items():
         made += [objects.account(ns, account), objects.machine(ns, name, address, account)]
     for name, (ns, account, address, version, rest) in SERVERS.items():
@@ -78,9 +121,12 @@ def fixed():
         vm["spec"]["ports"] = [{"name": "rest", "port": rest}]
         made += [objects.account(ns, account), vm]
     edge, gateways, address = GATEWAYS
-    made += [objects.namespace(edge, labels={}), objects.account(edge, "gateway"),
-             objects.machine(edge, "gateway-1", address, "gateway", {"app": gateways}),
-             objects.service(edge, gateways, "10.96.0.99", 80)]
+    made += [
+        objects.namespace(edge, labels={}),
+        objects.account(edge, "gateway"),
+        objects.machine(edge, "gateway-1", address, "gateway", {"app": gateways}),
+        objects.service(edge, gateways, "10.96.0.99", 80),
+    ]
     return made
 
 
@@ -115,8 +161,7 @@ class _Drawing:
             made += self.routes(ns)
         self.egresses = [self.egress(f"egress-{n}") for n in range(self.rng.randint(0, 4))]
         made += self.egresses
-        made += [self.ingress(ns, f"ingress-{n}") for ns in ("shop", "store")
-                 for n in range(self.rng.randint(0, 2))]
+        made += [self.ingress(ns, f"ingress-{n}") for ns in ("shop", "store") for n in range(self.rng.randint(0, 2))]
         self.targets = [self.target(number) for number in range(self.rng.randint(2, 6))]
         made += self.targets
         if self.chance(0.5):
@@ -136,11 +181,14 @@ class _Drawing:
         return made
 
     def routes(self, ns):
-        self.groups[ns] = {name: objects.routes(ns, name, **{
-            f"m{i}": self.match() for i in range(self.rng.randint(1, 4))}) for name in ("g1", "g2")}
+        self.groups[ns] = {
+            name: objects.routes(ns, name, **{f"m{i}": self.match() for i in range(self.rng.randint(1, 4))})
+            for name in ("g1", "g2")
+        }
         ports = (8080, 8080, 8081, 9080, 7000, 7002, 7003, 80, 81, 7001)
-        self.tcp_routes[ns] = {name: objects.tcp_route(ns, name, *sorted(set(self.some(ports, 1, 4))))
-                               for name in ("t1", "t2")}
+        self.tcp_routes[ns] = {
+            name: objects.tcp_route(ns, name, *sorted(set(self.some(ports, 1, 4)))) for name in ("t1", "t2")
+        }
         self.tcp_routes[ns]["any"] = objects.tcp_route(ns, "any")
         if self.chance(0.5):
             self.tcp_routes[ns]["any"]["spec"]["matches"] = {}
@@ -154,33 +202,38 @@ class _Drawing:
         if self.chance(0.6):
             made["methods"] = self.some(METHODS, 1, 2)
         if self.chance(0.3):
-            made["headers"] = [{name: self.rng.choice(list(HEADERS[name]))}
-                               for name in self.some(HEADERS, 1, 2)]
+            made["headers"] = [{name: self.rng.choice(list(HEADERS[name]))} for name in self.some(HEADERS, 1, 2)]
         return made
 
     def target(self, number):
         ns, account = self.rng.choice([row[:2] for row in SERVERS.values()])
         sources = [("clients", "a"), ("clients", "a"), ("clients", "b"), ("clients", "b"), ("shop", "a")]
-        rules = [("HTTPRouteGroup", name, sorted(self.some(("m0", "m1", "m2", "unknown"), 2, 4)))
-                 for name in self.some(("g1", "g2", "missing"), 0, 2)]
+        rules = [
+            ("HTTPRouteGroup", name, sorted(self.some(("m0", "m1", "m2", "unknown"), 2, 4)))
+            for name in self.some(("g1", "g2", "missing"), 0, 2)
+        ]
         if not rules or self.chance(0.4):
-            names = self.rng.choices((("t1",), ("t2",), ("any",), ("t1", "t2"), ("t1", "missing")),
-                                     (4, 4, 1, 1, 1))[0]
+            names = self.rng.choices((("t1",), ("t2",), ("any",), ("t1", "t2"), ("t1", "missing")), (4, 4, 1, 1, 1))[0]
             rules += [("TCPRoute", name, None) for name in names]
         self.rng.shuffle(rules)
         return objects.target(ns, f"target-{number}", account, self.some(sources, 1, 2), *rules)
 
     def split(self):
-        weights = {name: self.rng.choice((0, 1, 1, 50)) for name in self.some(
-            ("api", "api_v1", "api_v2", "api_odd", "api_v9"), 1, 3)}
+        weights = {
+            name: self.rng.choice((0, 1, 1, 50))
+            for name in self.some(("api", "api_v1", "api_v2", "api_odd", "api_v9"), 1, 3)
+        }
         apex = self.rng.choice(("api", "api.shop", "api.shop.svc:80", f"api.shop.{CLUSTER}"))
         return objects.split("shop", "split", apex, **weights)
 
     def egress(self, name):
         ns, sources = self.rng.choice((("clients", ("a", "b")), ("others", ("a",))))
-        ports = {number: self.rng.choice(
-            ("http", "http", "http", "tcp") if kind == "http" else ("tcp", "tcp-server-first", "http"))
-                 for number, kind in self.rng.sample(sorted(OUTSIDE_PORTS.items()), self.rng.randint(1, 3))}
+        ports = {
+            number: self.rng.choice(
+                ("http", "http", "http", "tcp") if kind == "http" else ("tcp", "tcp-server-first", "http")
+            )
+            for number, kind in self.rng.sample(sorted(OUTSIDE_PORTS.items()), self.rng.randint(1, 3))
+        }
         hosts, addresses = ["10.200.0.1"], self.some(NETWORKS, 1, 2)
         if self.chance(0.7):
             hosts = self.some(EGRESS_HOSTS, 1, 3) if self.chance(0.9) else []
@@ -190,8 +243,9 @@ class _Drawing:
         return objects.egress(ns, name, self.some(sources, 1, 2), ports, hosts, addresses, groups)
 
     def ingress(self, ns, name):
-        ports = self.some([(service, port) for (where, service), numbers in BACKENDS.items()
-                           if where == ns for port in numbers], 1, 3)
+        ports = self.some(
+            [(service, port) for (where, service), numbers in BACKENDS.items() if where == ns for port in numbers], 1, 3
+        )
         sources = [("IPRange", network) for network in self.some(NETWORKS, 0, 2)]
         if not sources or self.chance(0.4):
             sources.append(("Service", GATEWAYS[1], GATEWAYS[0]))
@@ -209,8 +263,7 @@ class _Drawing:
         machine, and for calls past the mesh, that decides."""
         while True:
             call = self.call()
-            past_the_mesh = (call.address in OUTSIDE_ADDRESSES
-                             and CLIENTS[call.client][:2] in self.denied)
+            past_the_mesh = call.address in OUTSIDE_ADDRESSES and CLIENTS[call.client][:2] in self.denied
             at_denied = call.machine is not None and SERVERS[call.machine][:2] in self.denied
             if not past_the_mesh and not at_denied:
                 return call
@@ -229,12 +282,10 @@ class _Drawing:
         rule = self.rng.choice([r for r in spec["rules"] if r["name"] != "missing"] or spec["rules"])
         ns, account = spec["destination"]["namespace"], spec["destination"]["name"]
         source = spec["sources"][0]
-        client = next((n for n, row in CLIENTS.items()
-                       if row[:2] == (source["namespace"], source["name"])), "client-a")
+        client = next((n for n, row in CLIENTS.items() if row[:2] == (source["namespace"], source["name"])), "client-a")
         kind = "http" if rule["kind"] == "HTTPRouteGroup" else "tcp"
         server = next(n for n, row in SERVERS.items() if row[:2] == (ns, account))
-        service = self.rng.choice([key for key, row in self.services_here.items()
-                                   if selects(row[1], key, server)])
+        service = self.rng.choice([key for key, row in self.services_here.items() if selects(row[1], key, server)])
         ports = [p for p in SERVICES[service][2] if is_tcp(p) == (kind == "tcp")]
         if not ports:
             return self.any_call()
@@ -244,10 +295,16 @@ class _Drawing:
 
     def matching(self, call, group):
         match = self.rng.choice(group["spec"]["matches"][:3])
-        headers = {name: self.rng.choice(HEADERS[name][expression])
-                   for header in match.get("headers", []) for name, expression in header.items()}
-        return call._replace(method=self.rng.choice(match.get("methods", METHODS)),
-                             path=self.rng.choice(PATHS[match.get("pathRegex")]), headers=headers)
+        headers = {
+            name: self.rng.choice(HEADERS[name][expression])
+            for header in match.get("headers", [])
+            for name, expression in header.items()
+        }
+        return call._replace(
+            method=self.rng.choice(match.get("methods", METHODS)),
+            path=self.rng.choice(PATHS[match.get("pathRegex")]),
+            headers=headers,
+        )
 
     def dial(self, client, service, port, server):
         """A Service by its cluster IP; of a headless one `server`, at the Service's port or its own."""
@@ -261,8 +318,17 @@ class _Drawing:
     def host(self, service, port):
         """One of the Service's names, or a host that is none."""
         name = ".".join(reversed(service))
-        return self.rng.choice((f"{name}:{port}", f"{name}.svc", f"{name}.{CLUSTER}", service[1],
-                                "store.store", "api-v1.shop.svc:80", "books.example.org"))
+        return self.rng.choice(
+            (
+                f"{name}:{port}",
+                f"{name}.svc",
+                f"{name}.{CLUSTER}",
+                service[1],
+                "store.store",
+                "api-v1.shop.svc:80",
+                "books.example.org",
+            )
+        )
 
     def any_call(self):
         client = self.rng.choice(list(CLIENTS))
@@ -280,8 +346,14 @@ class _Drawing:
     def entering(self):
         """A call of a gateway, straight to a workload."""
         server = self.rng.choice(list(SERVERS))
-        call = Call(gateway(self.rng.choice(OUTSIDE_ADDRESSES)), SERVERS[server][2],
-                    self.rng.choice(HTTP_PORTS), "http", self.rng.choice(METHODS), machine=server)
+        call = Call(
+            gateway(self.rng.choice(OUTSIDE_ADDRESSES)),
+            SERVERS[server][2],
+            self.rng.choice(HTTP_PORTS),
+            "http",
+            self.rng.choice(METHODS),
+            machine=server,
+        )
         known = [path for paths in PATHS.values() for path in paths]
         return call._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
 
@@ -291,8 +363,7 @@ class _Drawing:
         call = Call(client, address, port, OUTSIDE_PORTS[port], host=self.rng.choice(OUTSIDE_HOSTS))
         if call.kind == "tcp":
             return call
-        named = [g for egress in self.egresses for g in egress["spec"].get("matches", [])
-                 if g["name"] != "missing"]
+        named = [g for egress in self.egresses for g in egress["spec"].get("matches", []) if g["name"] != "missing"]
         groups = self.groups[CLIENTS[client][0]]
         if named and self.chance(0.7):
             return self.matching(call, groups[self.rng.choice(named)["name"]])
@@ -303,8 +374,7 @@ class _Drawing:
         if part == "client":
             return call._replace(client=self.rng.choice(list(CLIENTS)))
         if part == "port":
-            row = SERVICES.get(call.service) or next(
-                (r for r in SERVICES.values() if r[0] == call.address), None)
+            row = SERVICES.get(call.service) or next((r for r in SERVICES.values() if r[0] == call.address), None)
             same = [p["port"] for p in row[2] if is_tcp(p) == (call.kind == "tcp")] if row else []
             return call._replace(port=self.rng.choice(same or [call.port]))
         if call.kind == "tcp":
@@ -320,16 +390,14 @@ class _Drawing:
 
     def past_the_proxy(self, call):
         """The same straight to a server, at one of its ports, or `call` if it names no Service."""
-        service = call.service or next(
-            (key for key, row in SERVICES.items() if row[0] == call.address), None)
+        service = call.service or next((key for key, row in SERVICES.items() if row[0] == call.address), None)
         if service is None:
             return call
         server = self.rng.choice([n for n, row in SERVERS.items() if row[0] == service[0]])
         port = next((p for p in SERVICES[service][2] if p["port"] == call.port), None)
         if port is None:  # dialled at the workload's own port
             return call
-        return call._replace(address=SERVERS[server][2], port=number_at(port, server),
-                             machine=server, service=service)
+        return call._replace(address=SERVERS[server][2], port=number_at(port, server), machine=server, service=service)
 
 
 def number_at(port, server):

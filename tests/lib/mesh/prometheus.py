@@ -1,5 +1,6 @@
 """A real Prometheus beside the mesh, with the configuration, the alert rules and the dashboards that
 operators are given."""
+
 import json
 import pathlib
 import re
@@ -36,11 +37,14 @@ def alert_rules():
 def panels(dashboard):
     """{"title, letter": (expression, labels of its legend)} of a dashboard, over the last 10 s
     where Grafana chooses."""
-    return {f"{panel['title']}, {target['refId']}":
-            (target["expr"].replace("$__rate_interval", "10s"),
-             set(re.findall(r"{{(\w+)}}", target["legendFormat"])))
-            for panel in json.loads((DASHBOARDS / f"{dashboard}.json").read_text())["panels"]
-            for target in panel["targets"]}
+    return {
+        f"{panel['title']}, {target['refId']}": (
+            target["expr"].replace("$__rate_interval", "10s"),
+            set(re.findall(r"{{(\w+)}}", target["legendFormat"])),
+        )
+        for panel in json.loads((DASHBOARDS / f"{dashboard}.json").read_text())["panels"]
+        for target in panel["targets"]
+    }
 
 
 def selectors(expression):
@@ -50,8 +54,11 @@ def selectors(expression):
     grouped = set(re.findall(r"\w+", " ".join(GROUPING.findall(expression))))
     text = re.sub(r'"[^"]*"', '""', GROUPING.sub("", expression))
     text = re.sub(r"\[[^\]]*\]", "", text)
-    return [(metric, grouped | set(re.findall(r"(\w+) *(?:=~|!~|!=|=)", labels)))
-            for metric, labels in SELECTOR.findall(text) if metric not in OPERATORS]
+    return [
+        (metric, grouped | set(re.findall(r"(\w+) *(?:=~|!~|!=|=)", labels)))
+        for metric, labels in SELECTOR.findall(text)
+        if metric not in OPERATORS
+    ]
 
 
 class Prometheus:
@@ -62,27 +69,34 @@ class Prometheus:
     when their condition has held for a second, and not for minutes.
     """
 
-    def __init__(self, rig, targets, configuration="machines.yaml", port=9090, controllers=(),
-                 namespace=None):
+    def __init__(self, rig, targets, configuration="machines.yaml", port=9090, controllers=(), namespace=None):
         check_installed()
         directory = rig.directory / f"prometheus-{port}"
         for folder in ("targets", "controllers"):
             (directory / folder).mkdir(parents=True)
         text = (CONFIGURATIONS / configuration).read_text()
-        changed = text.replace("scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: "
-                               "500ms\n  evaluation_interval: 500ms")
+        changed = text.replace(
+            "scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: 500ms\n  evaluation_interval: 500ms"
+        )
         changed = changed.replace(KUBERNETES, FILES)
         assert changed != text and FILES in changed, f"{configuration} has another form"
         (directory / "prometheus.yaml").write_text(changed)
         (directory / ALERTS.name).write_text(re.sub(r"\bfor: \w+", "for: 1s", ALERTS.read_text()))
-        (directory / "targets/mesh.yaml").write_text(json.dumps(
-            [{"targets": [address], "labels": labels} for address, labels in targets.items()]))
-        (directory / "controllers/mesh.yaml").write_text(json.dumps(
-            [{"targets": list(controllers)}]))
+        (directory / "targets/mesh.yaml").write_text(
+            json.dumps([{"targets": [address], "labels": labels} for address, labels in targets.items()])
+        )
+        (directory / "controllers/mesh.yaml").write_text(json.dumps([{"targets": list(controllers)}]))
         self._namespace, self._port = namespace or rig.switch.namespace, port
-        self._process = rig.start(f"prometheus-{port}", self._namespace.command(
-            PROGRAM, f"--config.file={directory}/prometheus.yaml", "--log.level=warn",
-            f"--storage.tsdb.path={directory}/data", f"--web.listen-address=127.0.0.1:{port}"))
+        self._process = rig.start(
+            f"prometheus-{port}",
+            self._namespace.command(
+                PROGRAM,
+                f"--config.file={directory}/prometheus.yaml",
+                "--log.level=warn",
+                f"--storage.tsdb.path={directory}/data",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ),
+        )
         wait_for("Prometheus is ready", self._ready, 30)
 
     def _ready(self):
@@ -96,8 +110,7 @@ class Prometheus:
         """[(labels, value)] of an instant query."""
         status, body = self._get("/api/v1/query?" + urllib.parse.urlencode({"query": text}))
         assert status == 200, body
-        return [(series["metric"], float(series["value"][1]))
-                for series in json.loads(body)["data"]["result"]]
+        return [(series["metric"], float(series["value"][1])) for series in json.loads(body)["data"]["result"]]
 
     def value(self, text):
         """The value of a query with one result at most; 0 without one."""
@@ -120,11 +133,17 @@ class Prometheus:
             found = selectors(expression)
             assert found, f"{expression} names no metric"
             for metric, labels in found:
-                missing |= {f"{metric}{{{label}}}" for label in [*labels, ""]
-                            if not self.query(f'{metric}{{{label}!=""}}' if label else metric)}
+                missing |= {
+                    f"{metric}{{{label}}}"
+                    for label in [*labels, ""]
+                    if not self.query(f'{metric}{{{label}!=""}}' if label else metric)
+                }
         return missing
 
     def empty(self, dashboard):
         """Panels of a dashboard that show nothing now, or nothing with the labels of its legend."""
-        return {title for title, (expression, legend) in panels(dashboard).items()
-                if not any(legend <= set(labels) for labels, _ in self.query(expression))}
+        return {
+            title
+            for title, (expression, legend) in panels(dashboard).items()
+            if not any(legend <= set(labels) for labels, _ in self.query(expression))
+        }

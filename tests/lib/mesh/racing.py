@@ -1,4 +1,5 @@
 """Many processes that want the mesh's CA at the same instant: tests/tools/ca_racer.cpp."""
+
 import signal
 import subprocess
 import time
@@ -12,9 +13,16 @@ RACERS = 20
 def race(command, rng, kill_one=False, count=RACERS):
     """The CAs that the racers ended up with, all started before any of them begins; one of them is
     killed somewhere in between where that is asked for."""
-    racers = [subprocess.Popen(command_with_parent_death(command), stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-              for _ in range(count)]
+    racers = [
+        subprocess.Popen(
+            command_with_parent_death(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(count)
+    ]
     try:
         for racer in racers:
             if racer.stdout.readline() != "ready\n":

@@ -7,6 +7,7 @@ Not evaluated: TLS of Egresses and IngressBackends, host names that a sidecar lo
 splits of a headless Service, calls of a denied client past the mesh, and calls straight to a denied
 machine: a denied proxy keeps an older configuration.
 """
+
 import collections
 import ipaddress
 import re
@@ -21,8 +22,10 @@ CLUSTER = "svc.cluster.local"
 # `host`: of a request; without it the Service's own name. A client that gateway() names has no proxy,
 # and `machine` says which one it dials.
 Call = collections.namedtuple(
-    "Call", "client address port kind method path headers machine service host",
-    defaults=(None, "/", {}, None, None, None))
+    "Call",
+    "client address port kind method path headers machine service host",
+    defaults=(None, "/", {}, None, None, None),
+)
 
 
 def outside(address):
@@ -73,8 +76,11 @@ class Reference:
         traffic = self._objects["MeshConfig"]["osm-system", "osm-mesh-config"]["spec"]["traffic"]
         self.permissive = traffic["enablePermissiveTrafficPolicyMode"]
         self.egress = traffic["enableEgress"]
-        self.denied = {_named(account) for made in self._objects["Denylist"].values()
-                       for account in made["spec"]["serviceAccounts"]}
+        self.denied = {
+            _named(account)
+            for made in self._objects["Denylist"].values()
+            for account in made["spec"]["serviceAccounts"]
+        }
 
     def outcomes(self, call):
         """The set of answers that are right: DENIED, or (machine, port) of the workload that answers."""
@@ -122,24 +128,24 @@ class Reference:
     # -- the client's side ----------------------------------------------------------------------
     def _machines(self):
         """Those of the mesh."""
-        meshed = {name for (_, name), made in self._objects["Namespace"].items()
-                  if made["metadata"]["labels"]}
-        return [vm for vm in self._objects["VirtualMachine"].values()
-                if vm["metadata"]["namespace"] in meshed]
+        meshed = {name for (_, name), made in self._objects["Namespace"].items() if made["metadata"]["labels"]}
+        return [vm for vm in self._objects["VirtualMachine"].values() if vm["metadata"]["namespace"] in meshed]
 
     def _machine(self, name):
         return next(vm for vm in self._machines() if vm["metadata"]["name"] == name)
 
     def _service_at(self, address):
-        return next((s for s in self._objects["Service"].values()
-                     if s["spec"]["clusterIP"] == address), None)
+        return next((s for s in self._objects["Service"].values() if s["spec"]["clusterIP"] == address), None)
 
     def _behind(self, service):
         selector = service["spec"]["selector"].items()
-        return [vm for vm in self._machines()
-                if vm["metadata"]["namespace"] == service["metadata"]["namespace"]
-                and selector <= vm["metadata"]["labels"].items()
-                and _account(vm) not in self.denied]
+        return [
+            vm
+            for vm in self._machines()
+            if vm["metadata"]["namespace"] == service["metadata"]["namespace"]
+            and selector <= vm["metadata"]["labels"].items()
+            and _account(vm) not in self.denied
+        ]
 
     def _headless(self, call):
         """The answer of the machine that is dialled, at a headless Service's port or its own.
@@ -166,8 +172,9 @@ class Reference:
         wanted = _port(service, call.port, call.kind)
         if wanted is None:
             return
-        splits = [s["spec"] for (where, _), s in self._objects["TrafficSplit"].items()
-                  if where == ns and _apex(s) == name]
+        splits = [
+            s["spec"] for (where, _), s in self._objects["TrafficSplit"].items() if where == ns and _apex(s) == name
+        ]
         if not splits:
             yield service, wanted
             return
@@ -178,8 +185,7 @@ class Reference:
                 yield backend, port
 
     def _may_call(self, client, vm):
-        return self.permissive or any(
-            self._rules(target) for target in self._targets(client, vm))
+        return self.permissive or any(self._rules(target) for target in self._targets(client, vm))
 
     # -- past the mesh --------------------------------------------------------------------------
     def _leaving(self, call):
@@ -210,8 +216,9 @@ class Reference:
             return False
         groups = [self._objects["HTTPRouteGroup"].get((ns, m["name"])) for m in spec.get("matches", [])]
         path = call.path.partition("?")[0]
-        return not groups or any(_holds(match, call, path, "strict") for group in groups if group
-                                 for match in group["spec"]["matches"])
+        return not groups or any(
+            _holds(match, call, path, "strict") for group in groups if group for match in group["spec"]["matches"]
+        )
 
     # -- from outside of the mesh ---------------------------------------------------------------
     def _entering(self, call):
@@ -220,15 +227,16 @@ class Reference:
         ns = vm["metadata"]["namespace"]
         for _, service in sorted(self._objects["Service"].items()):
             name = service["metadata"]["name"]
-            served = {_number(port, vm) for port in service["spec"]["ports"]} if vm in self._behind(
-                service) else ()
-            found = [made["spec"] for (where, _), made in sorted(self._objects["IngressBackend"].items())
-                     if where == ns and (name, call.port) in [
-                         (b["name"], b["port"]["number"]) for b in made["spec"]["backends"]]]
+            served = {_number(port, vm) for port in service["spec"]["ports"]} if vm in self._behind(service) else ()
+            found = [
+                made["spec"]
+                for (where, _), made in sorted(self._objects["IngressBackend"].items())
+                if where == ns
+                and (name, call.port) in [(b["name"], b["port"]["number"]) for b in made["spec"]["backends"]]
+            ]
             if call.port not in served or not found:
                 continue
-            admitted = any(self._admits(source, gateway_address(call.client))
-                           for source in found[0]["sources"])
+            admitted = any(self._admits(source, gateway_address(call.client)) for source in found[0]["sources"])
             refused = _paths(service) == "normalize" and normalized(call.path.partition("?")[0]) is None
             return (call.machine, call.port) if admitted and not refused else DENIED
         return DENIED
@@ -237,9 +245,12 @@ class Reference:
         if source["kind"] == "IPRange":
             return ipaddress.ip_address(address) in ipaddress.ip_network(source["name"])
         selector = self._objects["Service"][source["namespace"], source["name"]]["spec"]["selector"]
-        return any(vm["spec"]["address"] == address and vm["metadata"]["namespace"] == source["namespace"]
-                   and selector.items() <= vm["metadata"]["labels"].items()
-                   for vm in self._objects["VirtualMachine"].values())
+        return any(
+            vm["spec"]["address"] == address
+            and vm["metadata"]["namespace"] == source["namespace"]
+            and selector.items() <= vm["metadata"]["labels"].items()
+            for vm in self._objects["VirtualMachine"].values()
+        )
 
     # -- the server's side ----------------------------------------------------------------------
     def has(self, kind):
@@ -275,8 +286,7 @@ class Reference:
                 continue
             if call.kind == "tcp" and ports:
                 return allowed
-            if call.kind == "http" and any(_holds(match, call, path, paths)
-                                           for kind, match in rules if kind == "http"):
+            if call.kind == "http" and any(_holds(match, call, path, paths) for kind, match in rules if kind == "http"):
                 return allowed
         return DENIED
 
@@ -285,8 +295,11 @@ class Reference:
         source, destination = _account(self._machine(client)), _account(vm)
         for (ns, _), made in self._objects["TrafficTarget"].items():
             spec = made["spec"]
-            if ns == destination[0] and _named(spec["destination"]) == destination and source in [
-                    _named(s) for s in spec["sources"]]:
+            if (
+                ns == destination[0]
+                and _named(spec["destination"]) == destination
+                and source in [_named(s) for s in spec["sources"]]
+            ):
                 yield made
 
     def _rules(self, target):
@@ -299,8 +312,9 @@ class Reference:
                     return []
                 found.append(("tcp", made["spec"]["matches"].get("ports") or None))
             elif made is not None:
-                found += [("http", match) for match in made["spec"]["matches"]
-                          if match["name"] in rule.get("matches", [])]
+                found += [
+                    ("http", match) for match in made["spec"]["matches"] if match["name"] in rule.get("matches", [])
+                ]
         return found
 
     def _paths_of_machine(self, name):
@@ -344,8 +358,7 @@ def _kind(port):
 
 
 def _port(service, number, kind):
-    return next((p for p in service["spec"]["ports"]
-                 if p["port"] == number and _kind(p) == kind), None)
+    return next((p for p in service["spec"]["ports"] if p["port"] == number and _kind(p) == kind), None)
 
 
 def _number(port, vm):
@@ -357,8 +370,7 @@ def _number(port, vm):
 
 
 def _paths(service):
-    return service["metadata"].get("annotations", {}).get(
-        "openservicemesh.io/http-paths", "strict")
+    return service["metadata"].get("annotations", {}).get("openservicemesh.io/http-paths", "strict")
 
 
 def _holds(match, call, path, paths):

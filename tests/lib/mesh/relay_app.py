@@ -1,13 +1,23 @@
 """An HTTP server that gets each path from another server, with the caller's tracing headers.
 
-    relay_app.py PORT HOST:PORT
+relay_app.py PORT HOST:PORT
 """
+
 import http.client
 import http.server
 import sys
 
-TRACING = {"traceparent", "tracestate", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid",
-           "x-b3-sampled", "x-b3-flags", "x-request-id"}
+TRACING = {
+    "traceparent",
+    "tracestate",
+    "b3",
+    "x-b3-traceid",
+    "x-b3-spanid",
+    "x-b3-parentspanid",
+    "x-b3-sampled",
+    "x-b3-flags",
+    "x-request-id",
+}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

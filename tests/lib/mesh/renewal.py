@@ -1,17 +1,18 @@
 """Machines that renew their own certificate: `osm vm renew`, run on them as root."""
+
 import json
 
 
 def command(machine, *flags):
     """Inside the machine, past its interception: root's own traffic would go through Envoy."""
-    return machine.namespace.command(machine.rig.programs.osm, "vm", "renew", "--dir",
-                                     machine.directory, *flags)
+    return machine.namespace.command(machine.rig.programs.osm, "vm", "renew", "--dir", machine.directory, *flags)
 
 
 def renew(machine, *flags, check=True):
     """Once. Its answer, or None when it failed (with `check` it may not)."""
-    ran = machine.namespace.run(machine.rig.programs.osm, "vm", "renew", "--dir", machine.directory,
-                                "-o", "json", *flags, check=check)
+    ran = machine.namespace.run(
+        machine.rig.programs.osm, "vm", "renew", "--dir", machine.directory, "-o", "json", *flags, check=check
+    )
     return json.loads(ran.stdout) if ran.returncode == 0 else None
 
 
@@ -25,6 +26,8 @@ def serials(machine):
     status, text = machine.admin("/certs")
     if status != 200:
         raise ValueError(text)
-    return {chain["serial_number"].lower().lstrip("0")
-            for certificate in json.loads(text)["certificates"]
-            for chain in certificate["cert_chain"]}
+    return {
+        chain["serial_number"].lower().lstrip("0")
+        for certificate in json.loads(text)["certificates"]
+        for chain in certificate["cert_chain"]
+    }

@@ -10,6 +10,7 @@ namespace on a bridge that lies in a namespace too, so the host's own network is
         vm.start_proxy()
         vm.run("app", "/path/of/app", "--flag")
 """
+
 import atexit
 import ipaddress
 import itertools
@@ -112,17 +113,30 @@ class Machine:
 
     def bootstrap(self):
         """Joins the mesh as an operator does: ask the controller, install hosts, intercept."""
-        self.rig.osm("vm", "bootstrap", self.name, "-n", self.ns, "--controller",
-                     self.controller or self.rig.ads_address, "--out", self.directory, "--owner", PROXY_UID,
-                     "--xds", XDS)
+        self.rig.osm(
+            "vm",
+            "bootstrap",
+            self.name,
+            "-n",
+            self.ns,
+            "--controller",
+            self.controller or self.rig.ads_address,
+            "--out",
+            self.directory,
+            "--owner",
+            PROXY_UID,
+            "--xds",
+            XDS,
+        )
         self.namespace.set_hosts((self.directory / "hosts").read_text())
         self.namespace.run(self.directory / "intercept.sh")
 
     def start_proxy(self, wait=True, extra=()):
         if not self.directory.exists():
             self.bootstrap()
-        self.proxy = self.rig.start(f"{self.name}.envoy", self.namespace.command(
-            *self.proxy_command(), "--concurrency", "1", *extra))
+        self.proxy = self.rig.start(
+            f"{self.name}.envoy", self.namespace.command(*self.proxy_command(), "--concurrency", "1", *extra)
+        )
         self.rig.watcher.watch(self, self.proxy.running)
         if wait:
             self.wait_until_live()
@@ -136,7 +150,7 @@ class Machine:
             command[command.index("--drain-time-s") + 1] = str(self.rig.drain_seconds)
         at = command.index("envoy")
         envoy = self.rig.programs.reachable(self.rig.programs.envoy, self.rig.directory)
-        return command[:at] + [str(envoy)] + command[at + 1:]
+        return command[:at] + [str(envoy)] + command[at + 1 :]
 
     def wait_until_live(self, timeout=20):
         def live():
@@ -173,9 +187,12 @@ class Machine:
     def run(self, name, *command):
         """A workload, as a user that is neither root nor the proxy's."""
         program = self.rig.programs.reachable(pathlib.Path(command[0]), self.rig.directory)
-        process = self.rig.start(f"{self.name}.{name}", self.namespace.command(
-            "setpriv", f"--reuid={APP_UID}", f"--regid={APP_UID}", "--clear-groups", program,
-            *command[1:]))
+        process = self.rig.start(
+            f"{self.name}.{name}",
+            self.namespace.command(
+                "setpriv", f"--reuid={APP_UID}", f"--regid={APP_UID}", "--clear-groups", program, *command[1:]
+            ),
+        )
         self.processes.append(process)
         return process
 
@@ -192,10 +209,14 @@ class Machine:
     def updates(self):
         """Number of updates that Envoy accepted, by type."""
         stats = self.stats("update_success$")
-        kinds = {"CDS": r"^cluster_manager\.cds\.", "LDS": r"^listener_manager\.lds\.",
-                 "RDS": r"\.rds\.", "SDS": r"^sds\.", "EDS": r"^cluster\..*update_success$"}
-        return {kind: sum(v for n, v in stats.items() if re.search(pattern, n))
-                for kind, pattern in kinds.items()}
+        kinds = {
+            "CDS": r"^cluster_manager\.cds\.",
+            "LDS": r"^listener_manager\.lds\.",
+            "RDS": r"\.rds\.",
+            "SDS": r"^sds\.",
+            "EDS": r"^cluster\..*update_success$",
+        }
+        return {kind: sum(v for n, v in stats.items() if re.search(pattern, n)) for kind, pattern in kinds.items()}
 
     def get(self, host, port, path, method="GET", timeout=5):
         """(status, body) of an application's request to a service, or (REFUSED, how).
@@ -208,8 +229,7 @@ class Machine:
     def request(self, address, port, path, host, method="GET", timeout=5):
         """get() of an address, whatever the host is called."""
         try:
-            return self.namespace.http(address, port, method, path, {"Host": host},
-                                       timeout=timeout)
+            return self.namespace.http(address, port, method, path, {"Host": host}, timeout=timeout)
         except ConnectionError as closed:
             self.assert_live(closed)
             return REFUSED, repr(closed)
@@ -263,11 +283,22 @@ class Rig:
 
     def start_controller(self, *more, wait=True):
         """`more`: flags beside the usual ones and `controller_flags`."""
-        self.controller = self.start("osm-controller", self.switch.namespace.command(
-            self.programs.controller, "--mesh-dir", self.mesh.path, "--state-dir", self.state,
-            "--ads-address", self.ads_address,
-            "--http-address", f"{Switch.ADDRESS}:{HTTP_PORT}",
-            *self.controller_flags, *more))
+        self.controller = self.start(
+            "osm-controller",
+            self.switch.namespace.command(
+                self.programs.controller,
+                "--mesh-dir",
+                self.mesh.path,
+                "--state-dir",
+                self.state,
+                "--ads-address",
+                self.ads_address,
+                "--http-address",
+                f"{Switch.ADDRESS}:{HTTP_PORT}",
+                *self.controller_flags,
+                *more,
+            ),
+        )
         if wait:
             self.wait_until_ready()
 
@@ -287,8 +318,7 @@ class Rig:
 
     def osm(self, *arguments, check=True, state=None):
         """`osm` with the admin socket in `state`, or else this mesh's; its standard output."""
-        command = [str(a) for a in (self.programs.osm, *arguments, "--state-dir",
-                                    state or self.state)]
+        command = [str(a) for a in (self.programs.osm, *arguments, "--state-dir", state or self.state)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
         if check and ran.returncode != 0:
             raise CommandFailed(f"{' '.join(command)}: {ran.returncode}: {ran.stdout}{ran.stderr}")
@@ -329,8 +359,7 @@ class Rig:
                 shutil.rmtree(self.directory, ignore_errors=True)
 
     def leave_running(self):
-        state = {"prefix": self.prefix, "pids": [[p.pid, started(p.pid)] for p in self.processes
-                                                 if p.running()]}
+        state = {"prefix": self.prefix, "pids": [[p.pid, started(p.pid)] for p in self.processes if p.running()]}
         (self.directory / "run.json").write_text(json.dumps(state))
 
 
@@ -369,6 +398,7 @@ def stop_kept(directory):
 
 def end_on_signals():
     """SIGTERM and SIGHUP unwind like Ctrl-C, so that everything is cleaned up."""
+
     def unwind(number, _frame):
         sys.exit(128 + number)
 

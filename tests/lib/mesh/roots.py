@@ -1,4 +1,5 @@
 """Rotations of the mesh's root, as an operator starts and follows them with `osm`."""
+
 import json
 
 from lib.mesh import meshcase
@@ -6,11 +7,16 @@ from lib.net.processes import NotYet, wait_for
 
 
 def root(name, role="active"):
-    return {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate",
-            "metadata": {"name": name, "namespace": "osm-system"},
-            "spec": {"role": role, "trustDomain": "cluster.local",
-                     "provider": {"tresor": {"ca": {"secretRef": {
-                         "name": f"{name}-ca", "namespace": "osm-system"}}}}}}
+    return {
+        "apiVersion": "config.openservicemesh.io/v1alpha2",
+        "kind": "MeshRootCertificate",
+        "metadata": {"name": name, "namespace": "osm-system"},
+        "spec": {
+            "role": role,
+            "trustDomain": "cluster.local",
+            "provider": {"tresor": {"ca": {"secretRef": {"name": f"{name}-ca", "namespace": "osm-system"}}}},
+        },
+    }
 
 
 class RootCase(meshcase.MeshCase):
@@ -26,9 +32,23 @@ class RootCase(meshcase.MeshCase):
 
     def rotate(self, name, *flags):
         """Declares a root and waits until it signs. The `osm` that goes on following it."""
-        osm = self.rig.start(f"rotate-{name}", [
-            self.rig.programs.osm, "certificate", "rotate", "--mesh-dir", self.rig.mesh.path,
-            "--name", name, "--wait", "5m", "--state-dir", self.rig.state, *flags])
+        osm = self.rig.start(
+            f"rotate-{name}",
+            [
+                self.rig.programs.osm,
+                "certificate",
+                "rotate",
+                "--mesh-dir",
+                self.rig.mesh.path,
+                "--name",
+                name,
+                "--wait",
+                "5m",
+                "--state-dir",
+                self.rig.state,
+                *flags,
+            ],
+        )
         osm.wait_for_log(f"{name}: signing", 30)
         return osm
 

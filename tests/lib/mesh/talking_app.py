@@ -9,6 +9,7 @@ h2c      as grpc: HTTP/2 and nothing else
 greeter  says "220 ready" before the client says anything, then sends each line back
 reader   reads to the end of the client's half of the connection, then says how many bytes came
 """
+
 import argparse
 import socket
 import socketserver
@@ -24,19 +25,17 @@ class Http(socketserver.StreamRequestHandler):
         while line := self.rfile.readline():
             _, path, version = line.decode().split()
             headers = {}
-            while (field := self.rfile.readline().decode().strip()):
+            while field := self.rfile.readline().decode().strip():
                 name, _, value = field.partition(":")
                 headers[name.lower()] = value.strip()
             if headers.get("upgrade", "").lower() == "websocket":
                 return self._upgrade()
             if path == "/old":
                 return self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\nold")
-            self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(version)}\r\n\r\n{version}"
-                             .encode())
+            self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(version)}\r\n\r\n{version}".encode())
 
     def _upgrade(self):
-        self.wfile.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n"
-                         b"Upgrade: websocket\r\n\r\n")
+        self.wfile.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
         while data := self.request.recv(4096):
             self.wfile.write(data.upper())
 
@@ -56,16 +55,15 @@ class Grpc(socketserver.BaseRequestHandler):
     def _take(codec, event, counts):
         if isinstance(event, h2.events.RequestReceived):
             counts[event.stream_id] = 0
-            codec.send_headers(event.stream_id, [(":status", "200"),
-                                                 ("content-type", "application/grpc")])
+            codec.send_headers(event.stream_id, [(":status", "200"), ("content-type", "application/grpc")])
         elif isinstance(event, h2.events.DataReceived):
             counts[event.stream_id] += len(event.data) > 0
             codec.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             codec.send_data(event.stream_id, event.data)
         if isinstance(event, h2.events.StreamEnded):
-            codec.send_headers(event.stream_id, [("grpc-status", "0"),
-                                                 ("x-count", str(counts[event.stream_id]))],
-                               end_stream=True)
+            codec.send_headers(
+                event.stream_id, [("grpc-status", "0"), ("x-count", str(counts[event.stream_id]))], end_stream=True
+            )
 
 
 class Greeter(socketserver.StreamRequestHandler):
@@ -98,8 +96,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 def main():
     parser = argparse.ArgumentParser()
-    handlers = {"http": Http, "grpc": Grpc, "h2c": Grpc, "greeter": Greeter, "reader": Reader,
-                "either": Either}
+    handlers = {"http": Http, "grpc": Grpc, "h2c": Grpc, "greeter": Greeter, "reader": Reader, "either": Either}
     for name in handlers:
         parser.add_argument(f"--{name}", type=int, required=True)
     options = parser.parse_args()

@@ -1,5 +1,6 @@
 """A real Vault with TLS, in one namespace: initialised, unsealed and set up by the commands that
 docs/certificates.md shows."""
+
 import http.client
 import json
 import os
@@ -41,9 +42,9 @@ class Vault:
         self.directory.mkdir(mode=0o700)
         self.ca = pki.ca
         certificate, key = pki.server("vault", f"IP:{address}", *names)
-        (self.directory / "config.hcl").write_text(_CONFIG.format(
-            address=address, port=PORT, data=self.directory / "data", certificate=certificate,
-            key=key))
+        (self.directory / "config.hcl").write_text(
+            _CONFIG.format(address=address, port=PORT, data=self.directory / "data", certificate=certificate, key=key)
+        )
         self.process, self.root_token, self.unseal_key = None, None, None
         self.start()
         made = self.ask("PUT", "sys/init", {"secret_shares": 1, "secret_threshold": 1})
@@ -51,8 +52,10 @@ class Vault:
         self.unseal()
 
     def start(self):
-        self.process = self.rig.start("vault", self.rig.switch.namespace.command(
-            self.program, "server", f"-config={self.directory / 'config.hcl'}"))
+        self.process = self.rig.start(
+            "vault",
+            self.rig.switch.namespace.command(self.program, "server", f"-config={self.directory / 'config.hcl'}"),
+        )
 
         def answers():
             if not self.process.running():
@@ -86,20 +89,28 @@ class Vault:
                 connection = http.client.HTTPConnection(self.address, PORT)
                 connection.sock = wrapped
                 headers = {"X-Vault-Token": self.root_token} if self.root_token else {}
-                connection.request(method, f"/v1/{path}", headers=headers,
-                                   body=json.dumps(body or {}) if method != "GET" else None)
+                connection.request(
+                    method, f"/v1/{path}", headers=headers, body=json.dumps(body or {}) if method != "GET" else None
+                )
                 response = connection.getresponse()
                 return response.status, response.read().decode()
 
     def run(self, script):
         """A script of `vault` commands, as its administrator runs it, in the server's directory."""
-        environment = {"PATH": f"{self.program.parent}:{os.environ['PATH']}",
-                       "HOME": str(self.directory), "VAULT_TOKEN": self.root_token,
-                       "VAULT_ADDR": f"https://{self.address}:{PORT}",
-                       "VAULT_CACERT": str(self.ca)}
-        ran = subprocess.run(self.rig.switch.namespace.command("bash", "-euo", "pipefail", "-c",
-                                                               script),
-                             cwd=self.directory, env=environment, capture_output=True, text=True)
+        environment = {
+            "PATH": f"{self.program.parent}:{os.environ['PATH']}",
+            "HOME": str(self.directory),
+            "VAULT_TOKEN": self.root_token,
+            "VAULT_ADDR": f"https://{self.address}:{PORT}",
+            "VAULT_CACERT": str(self.ca),
+        }
+        ran = subprocess.run(
+            self.rig.switch.namespace.command("bash", "-euo", "pipefail", "-c", script),
+            cwd=self.directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         if ran.returncode != 0:
             raise RuntimeError(f"{script}\n{ran.stdout}{ran.stderr}")
         return ran.stdout

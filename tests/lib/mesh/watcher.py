@@ -1,4 +1,5 @@
 """Watches every Envoy of a run for what must never happen, from its start to its end."""
+
 import http.client
 import json
 import threading
@@ -108,8 +109,9 @@ class ProxyWatcher:
                 return False
             if watched.silent_since is None:
                 watched.silent_since = began
-            since, limit = ((watched.silent_since, _LONGEST_SILENCE) if watched.answered else
-                            (watched.begun, _LONGEST_START))
+            since, limit = (
+                (watched.silent_since, _LONGEST_SILENCE) if watched.answered else (watched.begun, _LONGEST_START)
+            )
         if watched.running and not watched.running():
             self._note(f"{machine.name}: Envoy ended", repr(failed))
             return False

@@ -1,4 +1,5 @@
 """Speaks ADS with a proxy's own certificate: what a thief who owns a machine can do."""
+
 import threading
 import types
 
@@ -21,8 +22,7 @@ def request(type_url, names=(), nonce="", delta=False, held=None):
     """A request's bytes. With delta the names are subscribed to, beside those of before, and `held`
     are the versions of resources that an earlier stream brought, by name."""
     if delta:
-        made = discovery.DeltaDiscoveryRequest(resource_names_subscribe=names,
-                                               initial_resource_versions=held)
+        made = discovery.DeltaDiscoveryRequest(resource_names_subscribe=names, initial_resource_versions=held)
     else:
         made = discovery.DiscoveryRequest(resource_names=names)
     made.type_url, made.response_nonce = type_url, nonce
@@ -55,8 +55,7 @@ class AdsStream:
         else:
             came = discovery.DiscoveryResponse.FromString(data)
             resources, versions = [r.value for r in came.resources], came.version_info
-        return types.SimpleNamespace(type_url=came.type_url, nonce=came.nonce, versions=versions,
-                                     resources=resources)
+        return types.SimpleNamespace(type_url=came.type_url, nonce=came.nonce, versions=versions, resources=resources)
 
     def secrets(self):
         """({name: Secret}, nonce) of the next response."""
@@ -79,10 +78,10 @@ def _answer_pings(opened):
         while came := opened.recv(65536):
             data += came
             while len(data) >= 9 + (size := int.from_bytes(data[:3], "big")):
-                kind, flags, payload = data[3], data[4], data[9:9 + size]
+                kind, flags, payload = data[3], data[4], data[9 : 9 + size]
                 if kind == 6 and not flags & 1:
                     opened.sendall(data[:4] + b"\1\0\0\0\0" + payload)
-                data = data[9 + size:]
+                data = data[9 + size :]
     except OSError:
         return  # close() was called, or the controller ended it
 
@@ -97,14 +96,16 @@ class WorkloadCertificate:
 
     def __init__(self, machine, address, port, directory):
         # The proxy's own stream comes back at any time, and ends this one.
-        secrets = wait_for("the controller sends the secrets", lambda: self._ask(
-            AdsStream(as_proxy(machine, address, port))), retry=(http2.Ended,))
+        secrets = wait_for(
+            "the controller sends the secrets",
+            lambda: self._ask(AdsStream(as_proxy(machine, address, port))),
+            retry=(http2.Ended,),
+        )
         pair = secrets["service-cert"].tls_certificate
         trusted = secrets["root-cert"].validation_context.trusted_ca
         self.chain, self.key = (directory / f"{machine.name}.{p}.pem" for p in ("chain", "key"))
         self.roots = directory / f"{machine.name}.roots.pem"
-        for path, source in ((self.chain, pair.certificate_chain), (self.key, pair.private_key),
-                             (self.roots, trusted)):
+        for path, source in ((self.chain, pair.certificate_chain), (self.key, pair.private_key), (self.roots, trusted)):
             path.touch(mode=0o600)
             path.write_bytes(inline(source))
 
@@ -122,8 +123,7 @@ class WorkloadCertificate:
     def dial(self, machine, address, port, server_name):
         """A TLS connection straight to another machine's port, past the own proxy."""
         context = http2.client_context(self.roots, (self.chain, self.key), alpn="osm")
-        return context.wrap_socket(machine.namespace.connect(address, port, uid=1500),
-                                   server_hostname=server_name)
+        return context.wrap_socket(machine.namespace.connect(address, port, uid=1500), server_hostname=server_name)
 
 
 def as_proxy(machine, address, port):

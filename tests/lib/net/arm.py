@@ -3,6 +3,7 @@
 It is none of Microsoft's: it answers by the published schemas, in as far as the mesh reads them, and
 holds each request to them. `faults` has what no client may send. Servers are threads of the test.
 """
+
 import datetime
 import http.server
 import json
@@ -62,8 +63,7 @@ class Arm:
 
     # -- the test's side ------------------------------------------------------------------------
     def start(self):
-        self.servers = [self._serve((self.address, self.TLS_PORT), self.context),
-                        self._serve(self.METADATA, None)]
+        self.servers = [self._serve((self.address, self.TLS_PORT), self.context), self._serve(self.METADATA, None)]
 
     def stop(self):
         for server in self.servers:
@@ -101,8 +101,9 @@ class Arm:
                 query = urllib.parse.parse_qs(url.query, keep_blank_values=True)
                 try:
                     status, content, headers = arm.answer(
-                        context is not None, self.command, url.path, query, self.headers, body)
-                except Exception as failed:  # noqa: a thread's failure would be seen by nobody
+                        context is not None, self.command, url.path, query, self.headers, body
+                    )
+                except Exception as failed:  # a thread's failure would be seen by nobody
                     arm.fault(f"{self.command} {self.path}: {failed!r}")
                     status, content, headers = 500, {}, {}
                 text = json.dumps(content).encode()
@@ -156,30 +157,43 @@ class Arm:
     def metadata(self, method, path, query, headers):
         origin = f"https://{self.address}:{self.TLS_PORT}/"
         wanted = {"api-version": ["2018-02-01"], "resource": [origin]}
-        if (method, path, query) != ("GET", "/metadata/identity/oauth2/token", wanted) or \
-                headers.get("Metadata") != "true" or "X-Forwarded-For" in headers:
+        if (
+            (method, path, query) != ("GET", "/metadata/identity/oauth2/token", wanted)
+            or headers.get("Metadata") != "true"
+            or "X-Forwarded-For" in headers
+        ):
             self.fault(f"metadata: {method} {path} {query}")
             return 400, {"error": "invalid_request", "error_description": "x"}, {}
         with self.lock:
             self.requests.append(("metadata", path))
         # The metadata service writes numbers as text.
-        return 200, {**self.issue(str(self.token_life)), "resource": origin,
-                     "expires_on": str(int(time.time()) + self.token_life)}, {}
+        return (
+            200,
+            {
+                **self.issue(str(self.token_life)),
+                "resource": origin,
+                "expires_on": str(int(time.time()) + self.token_life),
+            },
+            {},
+        )
 
     def authority(self, method, path, query, headers, body):
         form = {k: v[0] for k, v in urllib.parse.parse_qs(body.decode()).items()}
-        wanted = {"grant_type": "client_credentials", "client_id": CLIENT,
-                  "scope": f"https://{self.address}:{self.TLS_PORT}/.default"}
+        wanted = {
+            "grant_type": "client_credentials",
+            "client_id": CLIENT,
+            "scope": f"https://{self.address}:{self.TLS_PORT}/.default",
+        }
         secret = form.pop("client_secret", "")
-        if (method, path, query, form) != ("POST", f"/{TENANT}/oauth2/v2.0/token", {}, wanted) or \
-                headers.get("Content-Type") != "application/x-www-form-urlencoded":
+        if (method, path, query, form) != ("POST", f"/{TENANT}/oauth2/v2.0/token", {}, wanted) or headers.get(
+            "Content-Type"
+        ) != "application/x-www-form-urlencoded":
             self.fault(f"authority: {method} {path} {query} {form}")
             return 400, {"error": "invalid_request"}, {}
         with self.lock:
             self.requests.append(("authority", path))
         if secret != self.secret:
-            return 401, {"error": "invalid_client",
-                         "error_description": f"the secret {secret} is not valid"}, {}
+            return 401, {"error": "invalid_client", "error_description": f"the secret {secret} is not valid"}, {}
         return 200, self.issue(self.token_life), {}
 
     def manager(self, method, path, query, headers):
@@ -191,8 +205,11 @@ class Arm:
             if self.throttles and self.throttled_until is None:
                 self.throttled_until = time.monotonic() + self.throttles
                 self.requests.append(("throttled", path))
-                return 429, {"error": {"code": "TooManyRequests", "message": "slower"}}, \
-                    {"Retry-After": str(self.throttles)}
+                return (
+                    429,
+                    {"error": {"code": "TooManyRequests", "message": "slower"}},
+                    {"Retry-After": str(self.throttles)},
+                )
             # Requests that were on their way are no fault.
             if self.throttles and time.monotonic() < self.throttled_until:
                 if time.monotonic() > self.throttled_until - self.throttles + 1:
@@ -200,13 +217,19 @@ class Arm:
                 return 429, {}, {"Retry-After": str(self.throttles)}
             self.throttles = 0
         if not valid:
-            return 401, {"error": {"code": "ExpiredAuthenticationToken",
-                                   "message": f"The access token {token} has expired."}}, {}
+            return (
+                401,
+                {"error": {"code": "ExpiredAuthenticationToken", "message": f"The access token {token} has expired."}},
+                {},
+            )
         return self.resource(path, query)
 
     def resource(self, path, query):
-        found = re.fullmatch(re.escape(GROUP) + r"/providers/Microsoft\.(Compute|Network)/(\w+)/"
-                             r"([\w.-]+)(?:/(networkInterfaces|virtualMachines))?", path)
+        found = re.fullmatch(
+            re.escape(GROUP) + r"/providers/Microsoft\.(Compute|Network)/(\w+)/"
+            r"([\w.-]+)(?:/(networkInterfaces|virtualMachines))?",
+            path,
+        )
         if not found:
             self.fault(f"ARM: {path}")
             return 404, {}, {}
@@ -215,10 +238,8 @@ class Arm:
         operation, wanted = {
             ("virtualMachines", None): ("machine", {"api-version": [COMPUTE], **expand}),
             ("networkInterfaces", None): ("interface", {"api-version": [NETWORK]}),
-            ("virtualMachineScaleSets", "networkInterfaces"):
-                ("interfaces", {"api-version": [SCALE_SET_NETWORK]}),
-            ("virtualMachineScaleSets", "virtualMachines"):
-                ("instances", {"api-version": [COMPUTE], **expand}),
+            ("virtualMachineScaleSets", "networkInterfaces"): ("interfaces", {"api-version": [SCALE_SET_NETWORK]}),
+            ("virtualMachineScaleSets", "virtualMachines"): ("instances", {"api-version": [COMPUTE], **expand}),
         }.get((kind, part), (None, None))
         skip = query.pop("$skiptoken", ["0"])[0]
         if operation is None or query != wanted:
@@ -227,14 +248,23 @@ class Arm:
         with self.lock:
             self.requests.append((operation, path))
         if name in self.forbidden:
-            return 403, {"error": {"code": "AuthorizationFailed",
-                                   "message": "The client does not have authorization."}}, {}
-        known = {"virtualMachines": self.machines, "networkInterfaces": self.machines,
-                 "virtualMachineScaleSets": self.scale_sets}[kind]
+            return (
+                403,
+                {"error": {"code": "AuthorizationFailed", "message": "The client does not have authorization."}},
+                {},
+            )
+        known = {
+            "virtualMachines": self.machines,
+            "networkInterfaces": self.machines,
+            "virtualMachineScaleSets": self.scale_sets,
+        }[kind]
         key = name.removesuffix("-nic")
         if key not in known:
-            return 404, {"error": {"code": "ResourceNotFound", "message":
-                                   f"The Resource '{kind}/{name}' was not found."}}, {}
+            return (
+                404,
+                {"error": {"code": "ResourceNotFound", "message": f"The Resource '{kind}/{name}' was not found."}},
+                {},
+            )
         if operation == "machine":
             return 200, self.machine(name), {}
         if operation == "interface":
@@ -243,10 +273,9 @@ class Arm:
         return 200, self.page(path, wanted, make(key), int(skip)), {}
 
     def page(self, path, query, entries, skip):
-        page = {"value": entries[skip:skip + PAGE]}
+        page = {"value": entries[skip : skip + PAGE]}
         if skip + PAGE < len(entries):
-            more = urllib.parse.urlencode({k: v[0] for k, v in query.items()} |
-                                          {"$skiptoken": skip + PAGE})
+            more = urllib.parse.urlencode({k: v[0] for k, v in query.items()} | {"$skiptoken": skip + PAGE})
             host = "elsewhere.example" if self.elsewhere else f"{self.address}:{self.TLS_PORT}"
             page["nextLink"] = f"https://{host}{path}?{more}"
         return page
@@ -254,29 +283,63 @@ class Arm:
     @staticmethod
     def view(running):
         state = "running" if running else "deallocated"
-        return {"statuses": [
-            {"code": "ProvisioningState/succeeded", "level": "Info",
-             "displayStatus": "Provisioning succeeded", "time": "2026-01-01T00:00:00+00:00"},
-            {"code": f"PowerState/{state}", "level": "Info", "displayStatus": f"VM {state}"}]}
+        return {
+            "statuses": [
+                {
+                    "code": "ProvisioningState/succeeded",
+                    "level": "Info",
+                    "displayStatus": "Provisioning succeeded",
+                    "time": "2026-01-01T00:00:00+00:00",
+                },
+                {"code": f"PowerState/{state}", "level": "Info", "displayStatus": f"VM {state}"},
+            ]
+        }
 
     def machine(self, name):
-        return {"id": machine_id(name), "name": name, "location": "westeurope", "zones": ["1"],
-                "type": "Microsoft.Compute/virtualMachines", "properties": {
-                    "vmId": "x", "provisioningState": "Succeeded",
-                    "networkProfile": {"networkInterfaces": [
+        return {
+            "id": machine_id(name),
+            "name": name,
+            "location": "westeurope",
+            "zones": ["1"],
+            "type": "Microsoft.Compute/virtualMachines",
+            "properties": {
+                "vmId": "x",
+                "provisioningState": "Succeeded",
+                "networkProfile": {
+                    "networkInterfaces": [
                         {"id": interface_id(f"{name}-second"), "properties": {"primary": False}},
-                        {"id": interface_id(f"{name}-nic"), "properties": {"primary": True}}]},
-                    "instanceView": self.view(self.machines[name][1])}}
+                        {"id": interface_id(f"{name}-nic"), "properties": {"primary": True}},
+                    ]
+                },
+                "instanceView": self.view(self.machines[name][1]),
+            },
+        }
 
     @staticmethod
     def interface(its_id, address, machine):
-        return {"id": its_id, "name": its_id.rsplit("/", 1)[1], "properties": {
-            "provisioningState": "Succeeded", "primary": True, "virtualMachine": {"id": machine},
-            "ipConfigurations": [
-                {"name": "six", "properties": {"privateIPAddress": "fd00::7", "primary": False,
-                                               "privateIPAddressVersion": "IPv6"}},
-                {"name": "four", "properties": {"privateIPAddress": address, "primary": True,
-                                                "privateIPAddressVersion": "IPv4"}}]}}
+        return {
+            "id": its_id,
+            "name": its_id.rsplit("/", 1)[1],
+            "properties": {
+                "provisioningState": "Succeeded",
+                "primary": True,
+                "virtualMachine": {"id": machine},
+                "ipConfigurations": [
+                    {
+                        "name": "six",
+                        "properties": {
+                            "privateIPAddress": "fd00::7",
+                            "primary": False,
+                            "privateIPAddressVersion": "IPv6",
+                        },
+                    },
+                    {
+                        "name": "four",
+                        "properties": {"privateIPAddress": address, "primary": True, "privateIPAddressVersion": "IPv4"},
+                    },
+                ],
+            },
+        }
 
     def interfaces(self, name):
         made = []
@@ -286,7 +349,12 @@ class Arm:
         return made
 
     def instances(self, name):
-        return [{"instanceId": instance, "name": f"{name}_{instance}", "zones": ["2"],
-                 "properties": {"provisioningState": "Succeeded",
-                                "instanceView": self.view(running)}}
-                for instance, (_, running) in sorted(self.scale_sets[name].items())]
+        return [
+            {
+                "instanceId": instance,
+                "name": f"{name}_{instance}",
+                "zones": ["2"],
+                "properties": {"provisioningState": "Succeeded", "instanceView": self.view(running)},
+            }
+            for instance, (_, running) in sorted(self.scale_sets[name].items())
+        ]

@@ -1,5 +1,6 @@
 """A real OpenTelemetry collector: it receives OTLP over gRPC and Zipkin over HTTP, and writes what
 it receives to a file, which this reads."""
+
 import json
 import os
 import pathlib
@@ -8,9 +9,9 @@ import sys
 from lib.net.processes import wait_for
 
 OTLP_PORT, ZIPKIN_PORT = 4317, 9411
-PROGRAM = pathlib.Path(os.environ.get(
-    "OSM_COLLECTOR",
-    pathlib.Path(__file__).resolve().parents[3] / "build/tools/collector/bin/collector"))
+PROGRAM = pathlib.Path(
+    os.environ.get("OSM_COLLECTOR", pathlib.Path(__file__).resolve().parents[3] / "build/tools/collector/bin/collector")
+)
 _CONFIG = """
 receivers:
   otlp: {{protocols: {{grpc: {{endpoint: "{address}:4317"}}}}}}
@@ -34,11 +35,11 @@ class Collector:
         self.file = rig.directory / "collector.json"
         config = rig.directory / "collector.yaml"
         config.write_text(_CONFIG.format(address=address, file=self.file))
-        self.process = rig.start("collector", rig.switch.namespace.command(
-            PROGRAM, "--config", config))
+        self.process = rig.start("collector", rig.switch.namespace.command(PROGRAM, "--config", config))
         for port in (OTLP_PORT, ZIPKIN_PORT):
-            wait_for(f"the collector listens on {port}",
-                     lambda p=port: self._listens(rig.switch.namespace, address, p), 30)
+            wait_for(
+                f"the collector listens on {port}", lambda p=port: self._listens(rig.switch.namespace, address, p), 30
+            )
 
     def _listens(self, namespace, address, port):
         if not self.process.running():
@@ -51,17 +52,25 @@ class Collector:
 
     def logs(self):
         """[(service.name, body, attributes)] of each record; a body is a text or a dict."""
-        return [(service, _value(record["body"]), _members(record.get("attributes", [])))
-                for service, scope in self._scopes("resourceLogs", "scopeLogs")
-                for record in scope["logRecords"]]
+        return [
+            (service, _value(record["body"]), _members(record.get("attributes", [])))
+            for service, scope in self._scopes("resourceLogs", "scopeLogs")
+            for record in scope["logRecords"]
+        ]
 
     def spans(self):
         """[{service, kind, trace, id, parent}] of each span."""
-        return [{"service": service, "kind": _KINDS.get(span.get("kind")),
-                 "trace": span["traceId"], "id": span["spanId"],
-                 "parent": span.get("parentSpanId", "")}
-                for service, scope in self._scopes("resourceSpans", "scopeSpans")
-                for span in scope["spans"]]
+        return [
+            {
+                "service": service,
+                "kind": _KINDS.get(span.get("kind")),
+                "trace": span["traceId"],
+                "id": span["spanId"],
+                "parent": span.get("parentSpanId", ""),
+            }
+            for service, scope in self._scopes("resourceSpans", "scopeSpans")
+            for span in scope["spans"]
+        ]
 
     def _scopes(self, resources, scopes):
         """(service.name, scope) of each."""

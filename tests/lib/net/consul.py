@@ -3,6 +3,7 @@ that fill its catalog, as https://developer.hashicorp.com/consul/api-docs has th
 its blocking queries, indexes, tokens and answers follow that page. Unlike Consul, it refuses clients
 that repeat a query without the index. real_consul.py has the same methods.
 """
+
 import collections
 import copy
 import http.client
@@ -45,8 +46,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
 
     def allowed(self):
         consul = self.server.consul
-        if consul.token is None or self.headers.get("X-Consul-Token") in (consul.token,
-                                                                          consul.management):
+        if consul.token is None or self.headers.get("X-Consul-Token") in (consul.token, consul.management):
             return True
         self.reply(403, "ACL not found")
         return False
@@ -69,7 +69,8 @@ class _Answer(http.server.BaseHTTPRequestHandler):
             before = consul.restored
             consul.changed.wait_for(
                 lambda: consul.closing or consul.index > known or consul.restored != before,
-                float(query.get("wait", ["300s"])[0].rstrip("s")))
+                float(query.get("wait", ["300s"])[0].rstrip("s")),
+            )
             answer, index = consul.answer(urllib.parse.unquote(asked.path)), consul.index
             consul.answered.append(self.path)
             cut = consul.cut
@@ -171,8 +172,9 @@ class Consul:
     def answer(self, path):
         if path == "/v1/catalog/services":
             names = {entry["Service"]["Service"] for entry in self.instances.values()}
-            return {name: sorted({tag for entry in self.of(name) for tag in entry["Service"]["Tags"]})
-                    for name in names}
+            return {
+                name: sorted({tag for entry in self.of(name) for tag in entry["Service"]["Tags"]}) for name in names
+            }
         if path == "/v1/health/state/any":
             return [check for entry in self.instances.values() for check in entry["Checks"]]
         return self.of(path.rsplit("/", 1)[1])
@@ -182,17 +184,24 @@ class Consul:
 
     def put(self, path, body):
         if path == "/v1/catalog/deregister":
-            for key in [k for k in self.instances if k[0] == body["Node"]
-                        and body.get("ServiceID") in (None, k[1])]:
+            for key in [k for k in self.instances if k[0] == body["Node"] and body.get("ServiceID") in (None, k[1])]:
                 del self.instances[key]
             return
         service, node = body["Service"], body["Node"]
-        instance = {"Tags": [], "Meta": {}, "Address": "", "Weights": {"Passing": 1, "Warning": 1},
-                    "ID": service["Service"], **service}
+        instance = {
+            "Tags": [],
+            "Meta": {},
+            "Address": "",
+            "Weights": {"Passing": 1, "Warning": 1},
+            "ID": service["Service"],
+            **service,
+        }
         checks = [{"Node": node, "Status": "critical", **check} for check in body.get("Checks", [])]
         self.instances[node, instance["ID"]] = {
             "Node": {"Node": node, "Address": body["Address"], "Meta": body.get("NodeMeta", {})},
-            "Service": instance, "Checks": checks}
+            "Service": instance,
+            "Checks": checks,
+        }
 
 
 class Catalog:
@@ -208,11 +217,13 @@ class Catalog:
 
     def ask(self, method, path, body=None):
         """(content, index) of the answer."""
-        connection = (http.client.HTTPSConnection(self.host, timeout=10, context=self.tls)
-                      if self.tls else http.client.HTTPConnection(self.host, timeout=10))
+        connection = (
+            http.client.HTTPSConnection(self.host, timeout=10, context=self.tls)
+            if self.tls
+            else http.client.HTTPConnection(self.host, timeout=10)
+        )
         try:
-            connection.request(method, path, body,
-                               {"X-Consul-Token": self.token} if self.token else {})
+            connection.request(method, path, body, {"X-Consul-Token": self.token} if self.token else {})
             answer = connection.getresponse()
             content = answer.read()
             if answer.status != 200:
@@ -221,15 +232,23 @@ class Catalog:
         finally:
             connection.close()
 
-    def register(self, node, address, service, port, account=None, status="passing", tags=("osm",),
-                 **meta):
-        self.put("/v1/catalog/register", {
-            "Node": node, "Address": address, "NodeMeta": {"zone": meta.pop("zone", "a")},
-            "Service": {"ID": service, "Service": service, "Port": port, "Tags": list(tags),
-                        "Meta": {**({"osm-account": account} if account else {}), **meta}},
-            "Checks": [{"CheckID": f"{service}-up", "Name": "up", "ServiceID": service,
-                        "Status": status}]})
+    def register(self, node, address, service, port, account=None, status="passing", tags=("osm",), **meta):
+        self.put(
+            "/v1/catalog/register",
+            {
+                "Node": node,
+                "Address": address,
+                "NodeMeta": {"zone": meta.pop("zone", "a")},
+                "Service": {
+                    "ID": service,
+                    "Service": service,
+                    "Port": port,
+                    "Tags": list(tags),
+                    "Meta": {**({"osm-account": account} if account else {}), **meta},
+                },
+                "Checks": [{"CheckID": f"{service}-up", "Name": "up", "ServiceID": service, "Status": status}],
+            },
+        )
 
     def deregister(self, node, service=None):
-        self.put("/v1/catalog/deregister",
-                 {"Node": node, **({"ServiceID": service} if service else {})})
+        self.put("/v1/catalog/deregister", {"Node": node, **({"ServiceID": service} if service else {})})

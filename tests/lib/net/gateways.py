@@ -1,5 +1,6 @@
 """Ingress gateways outside of the mesh: a real nginx and a real Envoy, each in a namespace, and the
 TLS of a caller that may lie."""
+
 import http.client
 import json
 import shutil
@@ -44,41 +45,69 @@ def nginx(rig, namespace, **values):
 
 def envoy(rig, namespace, *, address, port, certificate, key, roots, name, sni):
     """An Envoy whose port 8081 leads to address:port over TLS, with HTTP/2 if that is agreed on."""
-    tls = {"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3."
-                    "UpstreamTlsContext",
-           "sni": sni,
-           "common_tls_context": {
-               "alpn_protocols": ["h2", "http/1.1"],
-               "tls_certificates": [{"certificate_chain": {"filename": str(certificate)},
-                                     "private_key": {"filename": str(key)}}],
-               "validation_context": {
-                   "trusted_ca": {"filename": str(roots)},
-                   "match_typed_subject_alt_names": [{"san_type": "DNS",
-                                                      "matcher": {"exact": name}}]}}}
-    manager = {"@type": "type.googleapis.com/envoy.extensions.filters.network."
-                        "http_connection_manager.v3.HttpConnectionManager",
-               "stat_prefix": "ingress",
-               "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
-                   {"match": {"prefix": "/"}, "route": {"cluster": "mesh"}}]}]},
-               "http_filters": [{"name": "router", "typed_config": {
-                   "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}
+    tls = {
+        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+        "sni": sni,
+        "common_tls_context": {
+            "alpn_protocols": ["h2", "http/1.1"],
+            "tls_certificates": [
+                {"certificate_chain": {"filename": str(certificate)}, "private_key": {"filename": str(key)}}
+            ],
+            "validation_context": {
+                "trusted_ca": {"filename": str(roots)},
+                "match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": name}}],
+            },
+        },
+    }
+    manager = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network."
+        "http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "ingress",
+        "route_config": {
+            "virtual_hosts": [
+                {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "mesh"}}]}
+            ]
+        },
+        "http_filters": [
+            {
+                "name": "router",
+                "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"},
+            }
+        ],
+    }
     at = {"socket_address": {"address": "127.0.0.1", "port_value": 8081}}
-    options = {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "auto_config": {}}}
+    options = {
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "auto_config": {},
+        }
+    }
     to = {"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}}
-    config = {"static_resources": {
-        "listeners": [{"name": "in", "address": at, "filter_chains": [{"filters": [
-            {"name": "http", "typed_config": manager}]}]}],
-        "clusters": [{"name": "mesh", "typed_extension_protocol_options": options,
-                      "load_assignment": {"cluster_name": "mesh", "endpoints": [
-                          {"lb_endpoints": [to]}]},
-                      "transport_socket": {"name": "tls", "typed_config": tls}}]}}
+    config = {
+        "static_resources": {
+            "listeners": [
+                {
+                    "name": "in",
+                    "address": at,
+                    "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+                }
+            ],
+            "clusters": [
+                {
+                    "name": "mesh",
+                    "typed_extension_protocol_options": options,
+                    "load_assignment": {"cluster_name": "mesh", "endpoints": [{"lb_endpoints": [to]}]},
+                    "transport_socket": {"name": "tls", "typed_config": tls},
+                }
+            ],
+        }
+    }
     file = rig.directory / "gateway-envoy.json"
     file.write_text(json.dumps(config))
     program = rig.programs.reachable(rig.programs.envoy, rig.directory)
-    return rig.start("gateway-envoy", namespace.command(
-        program, "-c", file, "--disable-hot-restart", "--concurrency", "1"))
+    return rig.start(
+        "gateway-envoy", namespace.command(program, "-c", file, "--disable-hot-restart", "--concurrency", "1")
+    )
 
 
 def ask(namespace, address, port, path="/", headers=None):

@@ -1,5 +1,6 @@
 """HTTP/2 and gRPC over sockets that grpcio could not open or would not abuse: in network namespaces,
 with any certificate, and with frames that no well-behaved client sends. On python3-h2."""
+
 import socket
 import ssl
 
@@ -16,8 +17,14 @@ CLOSED = (ConnectionError, ssl.SSLError)
 
 
 def request_headers(path, scheme="https", authority="test"):
-    return [(":method", "POST"), (":scheme", scheme), (":path", path), (":authority", authority),
-            ("content-type", "application/grpc"), ("te", "trailers")]
+    return [
+        (":method", "POST"),
+        (":scheme", scheme),
+        (":path", path),
+        (":authority", authority),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ]
 
 
 def block(headers):
@@ -65,9 +72,11 @@ class Connection:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.scheme = "https" if isinstance(opened, ssl.SSLSocket) else "http"
         self.streams = {}  # number: (bytes that came, how it ended or None)
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(
-            header_encoding="utf-8", validate_outbound_headers=False,
-            normalize_outbound_headers=False))
+        self.h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(
+                header_encoding="utf-8", validate_outbound_headers=False, normalize_outbound_headers=False
+            )
+        )
         self.h2.initiate_connection()
         self._flush()
 

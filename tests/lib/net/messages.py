@@ -1,5 +1,6 @@
 """Protobuf messages of the Envoy API. The pinned wheel's Python modules need a newer protobuf than
 Debian's, but each holds its serialized descriptor, and from that any protobuf makes the classes."""
+
 import ast
 import importlib
 import pathlib
@@ -14,8 +15,9 @@ def load(proto):
     """The message classes of a .proto file, by name: load("a/b.proto").Message."""
     file = _add(proto)
     database = symbol_database.Default()
-    return types.SimpleNamespace(**{name: database.GetPrototype(descriptor) for name, descriptor
-                                    in file.message_types_by_name.items()})
+    return types.SimpleNamespace(
+        **{name: database.GetPrototype(descriptor) for name, descriptor in file.message_types_by_name.items()}
+    )
 
 
 def _add(proto):
@@ -29,9 +31,11 @@ def _add(proto):
     except KeyError:
         pass
     module = WHEEL / (stem.replace("-", "_") + "_pb2.py")
-    serialized = next(node.args[0].value for node in ast.walk(ast.parse(module.read_text()))
-                      if isinstance(node, ast.Call) and
-                      getattr(node.func, "attr", "") == "AddSerializedFile")
+    serialized = next(
+        node.args[0].value
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "AddSerializedFile"
+    )
     for imported in descriptor_pb2.FileDescriptorProto.FromString(serialized).dependency:
         _add(imported)
     pool.AddSerializedFile(serialized)

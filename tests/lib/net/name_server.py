@@ -1,4 +1,5 @@
 """A real name server, dnsmasq, for a zone that a test writes."""
+
 import os
 import pathlib
 import shutil
@@ -23,12 +24,23 @@ class NameServer:
         self.hosts = self.directory / "zone.hosts"
         self.hosts.write_text("")
         self.command = [
-            program, "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
-            f"--addn-hosts={self.hosts}", f"--local=/{ZONE}/", "--local-ttl=1", f"--port={port}",
-            f"--listen-address={address}", "--bind-interfaces", "--pid-file=", "--log-facility=-",
-            "--log-queries", f"--user={os.environ.get('USER', 'root') if os.geteuid() else 'root'}",
-            *(f"--srv-host={name},{host},{number},0,10"
-              for name, (host, number) in (services or {}).items())]
+            program,
+            "--keep-in-foreground",
+            "--conf-file=/dev/null",
+            "--no-resolv",
+            "--no-hosts",
+            f"--addn-hosts={self.hosts}",
+            f"--local=/{ZONE}/",
+            "--local-ttl=1",
+            f"--port={port}",
+            f"--listen-address={address}",
+            "--bind-interfaces",
+            "--pid-file=",
+            "--log-facility=-",
+            "--log-queries",
+            f"--user={os.environ.get('USER', 'root') if os.geteuid() else 'root'}",
+            *(f"--srv-host={name},{host},{number},0,10" for name, (host, number) in (services or {}).items()),
+        ]
         self.process = None
         self.start()
 
@@ -42,15 +54,14 @@ class NameServer:
 
     def write(self, **names):
         """name=[addresses] under mesh.test, in place of all others."""
-        self.hosts.write_text("".join(f"{address} {name}.{ZONE}\n"
-                                      for name, addresses in names.items()
-                                      for address in addresses))
+        self.hosts.write_text(
+            "".join(f"{address} {name}.{ZONE}\n" for name, addresses in names.items() for address in addresses)
+        )
         os.kill(self.process.pid, signal.SIGHUP)
 
     def wait_until_it_answers(self):
         # ns.mesh.test, A: any answer will do.
-        question = (b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
-                    b"\x02ns\x04mesh\x04test\x00\x00\x01\x00\x01")
+        question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02ns\x04mesh\x04test\x00\x00\x01\x00\x01"
 
         def ask():
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

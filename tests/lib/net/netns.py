@@ -1,4 +1,5 @@
 """Network namespaces: making them, and opening sockets inside them."""
+
 import ctypes
 import http.client
 import os
@@ -140,12 +141,10 @@ class Switch:
             self.ports += 1
             switch = self.namespace.name
             port = f"port{self.ports}"
-            ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", "eth0",
-               "netns", machine.name)
+            ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", machine.name)
             ip("-n", switch, "link", "set", port, "master", "br0", "up")
             ip("-n", machine.name, "address", "add", f"{address}/16", "dev", "eth0")
-            ip("-n", machine.name, "address", "add", f"fd00:200::{self.ports + 1:x}/64", "dev",
-               "eth0", "nodad")
+            ip("-n", machine.name, "address", "add", f"fd00:200::{self.ports + 1:x}/64", "dev", "eth0", "nodad")
             ip("-n", machine.name, "link", "set", "eth0", "up")
             # Service addresses are nowhere; a route makes the kernel offer them to iptables.
             ip("-n", machine.name, "route", "add", "default", "via", self.ADDRESS)
@@ -167,5 +166,4 @@ def delete_stale():
 
 
 def pids_in(name):
-    return subprocess.run(["ip", "netns", "pids", name], capture_output=True,
-                          text=True).stdout.split()
+    return subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()

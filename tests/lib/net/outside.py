@@ -3,6 +3,7 @@ destinations of Egresses.
 
 All run in threads of the test, on sockets that lie in a namespace.
 """
+
 import concurrent.futures
 import http.server
 import json
@@ -59,7 +60,8 @@ class Collector:
         with self.lock:
             for span in self.spans:
                 found.setdefault(span["traceId"], set()).add(
-                    (span["localEndpoint"].get("serviceName"), span.get("kind")))
+                    (span["localEndpoint"].get("serviceName"), span.get("kind"))
+                )
         return found
 
     def close(self):
@@ -75,10 +77,18 @@ class Authorizer:
         self.allows, self.asked, self.closed = allows, [], False
         # A thread for each question of a burst that is kept waiting.
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(64))
-        self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
-            "envoy.service.auth.v3.Authorization", {"Check": grpc.unary_unary_rpc_method_handler(
-                self._check, _auth.CheckRequest.FromString,
-                _auth.CheckResponse.SerializeToString)})])
+        self.server.add_generic_rpc_handlers(
+            [
+                grpc.method_handlers_generic_handler(
+                    "envoy.service.auth.v3.Authorization",
+                    {
+                        "Check": grpc.unary_unary_rpc_method_handler(
+                            self._check, _auth.CheckRequest.FromString, _auth.CheckResponse.SerializeToString
+                        )
+                    },
+                )
+            ]
+        )
         namespace.inside(lambda: self.server.add_insecure_port(f"{address}:{port}"))
         self.server.start()
 
@@ -139,8 +149,7 @@ class HttpDestination(Destination):
                 while field := stream.readline().decode().strip():
                     headers.append(tuple(field.split(": ", 1)))
                 self.heads.append((line, headers))
-                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.name)}\r\n\r\n"
-                                   f"{self.name}".encode())
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(self.name)}\r\n\r\n{self.name}".encode())
 
 
 class TlsDestination(Destination):

@@ -1,4 +1,5 @@
 """Processes of a run: each with its log, ended by their ids and by nothing else."""
+
 import os
 import pathlib
 import signal
@@ -51,8 +52,9 @@ class Process:
         if not survive:
             command = command_with_parent_death(command)
         with open(self.log, "ab") as output:
-            self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
-                                          stderr=subprocess.STDOUT, start_new_session=True)
+            self.popen = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
 
     @property
     def pid(self):

@@ -1,5 +1,6 @@
 """A real Consul on the loopback interface: one server, with TLS, ACLs that deny by default, and data
 on disk. It has the methods of the stand-in (consul.py)."""
+
 import http.client
 import json
 import shutil
@@ -30,25 +31,45 @@ class RealConsul:
         self.url = f"https://127.0.0.1:{https}"
         self.admin = Catalog(self.url, ca, self.management)
         certificate, key = map(str, certificate)
-        (self.directory / "config.json").write_text(json.dumps({
-            "server": True, "bootstrap_expect": 1, "node_name": "server",
-            "data_dir": str(self.directory / "data"), "bind_addr": "127.0.0.1",
-            "log_level": "debug",  # logs each answer
-            "disable_update_check": True, "performance": {"raft_multiplier": 1},
-            "ports": {"https": https, "server": server, "serf_lan": lan, "serf_wan": -1, "http": -1,
-                      "grpc": -1, "grpc_tls": -1, "dns": -1},
-            "tls": {"https": {"cert_file": certificate, "key_file": key}},
-            "acl": {"enabled": True, "default_policy": "deny",
-                    "tokens": {"initial_management": self.management,
-                               "agent": self.management}}}))
+        (self.directory / "config.json").write_text(
+            json.dumps(
+                {
+                    "server": True,
+                    "bootstrap_expect": 1,
+                    "node_name": "server",
+                    "data_dir": str(self.directory / "data"),
+                    "bind_addr": "127.0.0.1",
+                    "log_level": "debug",  # logs each answer
+                    "disable_update_check": True,
+                    "performance": {"raft_multiplier": 1},
+                    "ports": {
+                        "https": https,
+                        "server": server,
+                        "serf_lan": lan,
+                        "serf_wan": -1,
+                        "http": -1,
+                        "grpc": -1,
+                        "grpc_tls": -1,
+                        "dns": -1,
+                    },
+                    "tls": {"https": {"cert_file": certificate, "key_file": key}},
+                    "acl": {
+                        "enabled": True,
+                        "default_policy": "deny",
+                        "tokens": {"initial_management": self.management, "agent": self.management},
+                    },
+                }
+            )
+        )
         self.start()
 
     def start(self):
         self.process = Process(
-            "consul", [self.program, "agent", f"-config-file={self.directory / 'config.json'}"],
-            self.directory / "log")
-        wait_for("Consul has a leader and its own node", self._ready, 60, interval=0.1,
-                 retry=(http.client.HTTPException,))
+            "consul", [self.program, "agent", f"-config-file={self.directory / 'config.json'}"], self.directory / "log"
+        )
+        wait_for(
+            "Consul has a leader and its own node", self._ready, 60, interval=0.1, retry=(http.client.HTTPException,)
+        )
         self.accept(self.token)
 
     def _ready(self):
@@ -73,8 +94,10 @@ class RealConsul:
         policies = json.loads(self.admin.ask("GET", "/v1/acl/policies")[0])
         if "provider" not in {policy["Name"] for policy in policies}:
             self.admin.put("/v1/acl/policy", {"Name": "provider", "Rules": POLICY})
-        self.admin.put("/v1/acl/token", {"SecretID": token, "Description": "provider",
-                                         "Policies": [{"Name": "provider"}] if readable else []})
+        self.admin.put(
+            "/v1/acl/token",
+            {"SecretID": token, "Description": "provider", "Policies": [{"Name": "provider"}] if readable else []},
+        )
         self.token = token
 
     def snapshot(self):
@@ -85,5 +108,4 @@ class RealConsul:
 
     def answers(self):
         """Number of queries that were answered to others than us."""
-        return sum("Request finished" in line and "wait=50s" in line
-                   for line in self.process.text().splitlines())
+        return sum("Request finished" in line and "wait=50s" in line for line in self.process.text().splitlines())

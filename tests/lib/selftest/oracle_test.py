@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The random calls of security.oracle meet faults that once were in the product: with such a fault in
 the reference evaluator, it answers otherwise. So Envoys with the fault would fail the oracle."""
+
 import unittest
 
 from lib import run
@@ -30,8 +31,12 @@ class MatchesIgnored(Reference):
     """A TrafficTarget grants all matches of its HTTPRouteGroups."""
 
     def _rules(self, target):
-        everything = {"rules": [rule | {"matches": [match["name"] for match in self._matches(target, rule)]}
-                                for rule in target["spec"]["rules"]]}
+        everything = {
+            "rules": [
+                rule | {"matches": [match["name"] for match in self._matches(target, rule)]}
+                for rule in target["spec"]["rules"]
+            ]
+        }
         return super()._rules(target | {"spec": target["spec"] | everything})
 
     def _matches(self, target, rule):

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """lib.net.processes.wait_for: the exceptions that mean "not yet", and those that end the wait."""
+
 import subprocess
 import time
 import unittest
@@ -34,14 +35,25 @@ class WaitFor(unittest.TestCase):
         self.assertEqual("yes", wait_for("it", self.script(None, 0, "", "yes", "too late")))
 
     def test_not_yet_and_a_server_that_cannot_be_reached_are_retried(self):
-        self.assertTrue(wait_for("it", self.script(
-            NotYet("2 of 3"), ConnectionRefusedError(), ConnectionResetError(), TimeoutError(),
-            True)))
+        self.assertTrue(
+            wait_for(
+                "it",
+                self.script(NotYet("2 of 3"), ConnectionRefusedError(), ConnectionResetError(), TimeoutError(), True),
+            )
+        )
 
     def test_a_mistake_ends_the_wait_at_once_with_its_own_error(self):
-        for mistake in (ValueError("x"), KeyError("x"), IndexError("x"), LookupError("x"),
-                        RuntimeError("x"), AttributeError("x"), FileNotFoundError("x"),
-                        OSError("x"), AssertionError("x")):
+        for mistake in (
+            ValueError("x"),
+            KeyError("x"),
+            IndexError("x"),
+            LookupError("x"),
+            RuntimeError("x"),
+            AttributeError("x"),
+            FileNotFoundError("x"),
+            OSError("x"),
+            AssertionError("x"),
+        ):
             with self.subTest(type(mistake).__name__):
                 self.assertIs(mistake, self.ended_by(type(mistake), self.script(mistake, True)))
 
@@ -52,8 +64,7 @@ class WaitFor(unittest.TestCase):
 
     def test_what_the_caller_expects_is_retried_and_nothing_else(self):
         self.assertTrue(wait_for("it", self.script(KeyError("x"), True), retry=(KeyError,)))
-        self.ended_by(ValueError, self.script(KeyError("x"), ValueError("x"), True),
-                      retry=(KeyError,))
+        self.ended_by(ValueError, self.script(KeyError("x"), ValueError("x"), True), retry=(KeyError,))
 
     def test_a_timeout_tells_what_was_seen_last(self):
         def condition():

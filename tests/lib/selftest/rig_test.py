@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """lib.mesh.rig: a refusal by the mesh is told from everything else that can go wrong, and a signal
 leaves no process behind."""
+
 import contextlib
 import http.client
 import pathlib
@@ -66,6 +67,7 @@ class Get(unittest.TestCase):
     def served(self, answer):
         """The port of a server that does `answer(connection)` with each connection's request."""
         with socket.create_server(("127.0.0.1", 0)) as server:
+
             def serve():
                 while True:
                     try:
@@ -101,8 +103,11 @@ class Get(unittest.TestCase):
         self.assertEqual(REFUSED, self.machine.get("server.server", self.closed_port(), "/")[0])
 
     def test_nothing_is_a_refusal_when_envoy_is_not_live(self):
-        for name, runs, ready in (("it ended", False, 200), ("it starts or ends", True, 503),
-                                  ("its admin interface is closed", True, 0)):
+        for name, runs, ready in (
+            ("it ended", False, 200),
+            ("it starts or ends", True, 503),
+            ("its admin interface is closed", True, 0),
+        ):
             with self.subTest(name), self.assertRaises(NotLive):
                 self.machine.proxy.runs, self.machine.proxy.ready = runs, ready
                 self.machine.get("server.server", self.closed_port(), "/")
@@ -156,8 +161,10 @@ class Get(unittest.TestCase):
         with self.assertRaises(NotLive):
             case.wait_for_status(self.machine, REFUSED, "server.server", port=self.closed_port())
         self.machine.proxy.runs = True
-        with self.served(lambda c: c.sendall(ANSWER)) as port, self.assertRaisesRegex(
-                Timeout, "client gets refused from server.server/books-bought .*200"):
+        with (
+            self.served(lambda c: c.sendall(ANSWER)) as port,
+            self.assertRaisesRegex(Timeout, "client gets refused from server.server/books-bought .*200"),
+        ):
             case.wait_for_status(self.machine, REFUSED, "server.server", port=port, timeout=0.1)
 
 
@@ -174,7 +181,7 @@ class Start(unittest.TestCase):
         self.rig.directory, self.rig.keep, self.rig.processes = pathlib.Path(directory.name), False, []
         with mock.patch.object(rig, "Process", Interrupted), self.assertRaises(KeyboardInterrupt):
             self.rig.start("sleep", ["sleep", "60"])
-        process, = self.rig.processes
+        (process,) = self.rig.processes
         self.addCleanup(process.end, signal.SIGKILL)
         self.assertEqual(process.end(signal.SIGTERM), -signal.SIGTERM)  # the child obeys it
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """lib.mesh.watcher: what must never happen to an Envoy becomes a violation, silence included."""
+
 import json
 import threading
 import time
@@ -9,8 +10,7 @@ from unittest import mock
 from lib.mesh import watcher
 from lib.net.processes import wait_for
 
-HEALTHY = {"cluster_manager.warming_clusters": 0, "server.uptime": 3,
-           "cluster_manager.cds.update_rejected": 0}
+HEALTHY = {"cluster_manager.warming_clusters": 0, "server.uptime": 3, "cluster_manager.cds.update_rejected": 0}
 
 
 class Envoy:
@@ -30,8 +30,12 @@ class Envoy:
 
 class Watcher(unittest.TestCase):
     def setUp(self):
-        for name, seconds in (("_INTERVAL", 0.01), ("_LONGEST_SILENCE", 0.3),
-                              ("_LONGEST_START", 0.6), ("_LONGEST_WARMING", 0.2)):
+        for name, seconds in (
+            ("_INTERVAL", 0.01),
+            ("_LONGEST_SILENCE", 0.3),
+            ("_LONGEST_START", 0.6),
+            ("_LONGEST_WARMING", 0.2),
+        ):
             patched = mock.patch.object(watcher, name, seconds)
             patched.start()
             self.addCleanup(patched.stop)

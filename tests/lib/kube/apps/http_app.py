@@ -9,6 +9,7 @@ GET /tries/KEY?slow=N   the first N tries of KEY get no answer
 GET /count/KEY          {"tries": the number of tries of KEY so far}
 GET /status/N           answers with status N
 """
+
 import argparse
 import collections
 import http.server
@@ -45,10 +46,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif url.path == "/file":
             self._answer(200, {"text": open(query["path"]).read()})
         else:
-            self._answer(200, {"pod": os.environ.get("HOSTNAME"), "path": url.path,
-                               "version": os.environ.get("VERSION", ""),
-                               "client": self.client_address[0],
-                               "headers": dict(self.headers.items())})
+            self._answer(
+                200,
+                {
+                    "pod": os.environ.get("HOSTNAME"),
+                    "path": url.path,
+                    "version": os.environ.get("VERSION", ""),
+                    "client": self.client_address[0],
+                    "headers": dict(self.headers.items()),
+                },
+            )
 
     do_POST = do_GET
 
