@@ -61,7 +61,7 @@ add_dependencies(osm::envoy_api osm_envoy_api_build)
 
 # The Envoy API and Debian's protobuf are not instrumented. Under ThreadSanitizer protobuf's headers
 # would give map fields two members that the code in there does not know of (map_field.h).
-if(OSM_TEST_PREFIX STREQUAL "tsan.")
+if(OSM_SANITIZER STREQUAL "thread")
   target_compile_options(osm::envoy_api INTERFACE -U__SANITIZE_THREAD__)
   # Said once more for libstdc++, whose shared_ptr then counts in a way the tool understands.
   target_compile_definitions(osm::envoy_api INTERFACE _GLIBCXX_TSAN=1)

@@ -40,7 +40,7 @@ function(osm_fuzzer name)
 endfunction()
 
 function(osm_fuzz_replay)
-  if(OSM_FUZZ)
+  if(OSM_FUZZ OR NOT OSM_UNIT_TESTS)
     return()
   endif()
   foreach(part NAMES FILES SOURCES LINK)
@@ -53,7 +53,7 @@ function(osm_fuzz_replay)
   target_link_libraries(fuzz_replay PRIVATE ${LINK} osm_warnings)
   foreach(name ${NAMES})
     get_property(seeds GLOBAL PROPERTY OSM_FUZZ_SEEDS_${name})
-    osm_test(NAME fuzz.replay.${name} TIER full KIND unit TIMEOUT 120
+    osm_test(NAME fuzz.replay.${name} TIER full KIND unit SANITIZED TIMEOUT 120
       COMMAND fuzz_replay ${name} ${seeds})
   endforeach()
 endfunction()

@@ -5,12 +5,11 @@
 #
 # TIER       fast: tools/test runs it; full: tools/test --full does; nightly: tools/test --nightly.
 # KIND       a second label, to choose by with `ctest -L`.
-# SANITIZED  the asan-ubsan preset has the same test: the nightly tier runs that one only.
+# SANITIZED  belongs to the presets with a sanitizer; release, without OSM_UNIT_TESTS, does not have it.
 # SERIAL     nothing runs beside it, because it measures time.
 # COST       seconds on two cores; ctest starts the longest first. TIMEOUT defaults to 300.
 #
-# In the sanitizers' presets the names begin with OSM_TEST_PREFIX, and all are of the nightly tier,
-# whatever TIER says (docs/adr/0068).
+# In the tsan preset the names begin with `tsan.`, and all are of the nightly tier, whatever TIER says.
 find_program(OSM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)  # finds Debian's modules
 
 function(osm_test)
@@ -19,15 +18,16 @@ function(osm_test)
   if(NOT TEST_TIER MATCHES "^(fast|full|nightly)$")
     message(FATAL_ERROR "osm_test(${TEST_NAME}): TIER is fast, full or nightly, not '${TEST_TIER}'")
   endif()
-  set(name ${OSM_TEST_PREFIX}${TEST_NAME})
+  if(TEST_SANITIZED AND NOT OSM_UNIT_TESTS)
+    return()
+  endif()
+  set(name ${TEST_NAME})
   set(labels ${TEST_TIER})
-  if(OSM_TEST_PREFIX)
+  if(OSM_SANITIZER STREQUAL "thread")
+    set(name tsan.${name})
     set(labels nightly)
   endif()
   list(APPEND labels ${TEST_KIND})
-  if(TEST_SANITIZED AND NOT OSM_TEST_PREFIX)
-    list(APPEND labels sanitized)
-  endif()
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 300)
   endif()
@@ -59,8 +59,8 @@ function(osm_doctest_program program)
   target_link_libraries(${program} PRIVATE osm_doctest_main osm_warnings doctest::doctest)
 endfunction()
 
-# Sets RESULT to what is compiled for the given tests of one program: themselves or, with OSM_UNITY,
-# eight at a time, which takes a fifth of the work. The headers that they share are most of it.
+# Sets RESULT to what is compiled for the given tests of one program: themselves or, with OSM_UNITY, all
+# in one source, in two from 25 tests on. The headers that they share are most of the work.
 function(osm_test_sources result)
   if(NOT OSM_UNITY)
     set(${result} ${ARGN} PARENT_SCOPE)
@@ -68,8 +68,12 @@ function(osm_test_sources result)
   endif()
   set(script ${PROJECT_SOURCE_DIR}/cmake/osm_test_batch.cmake)
   osm_sort_for_batches(compiled batched ${ARGN})
+  list(LENGTH batched each)
+  if(each GREATER_EQUAL 25)
+    math(EXPR each "(${each} + 1) / 2")
+  endif()
   while(batched)
-    list(SUBLIST batched 0 8 some)
+    list(SUBLIST batched 0 ${each} some)
     list(REMOVE_ITEM batched ${some})
     list(GET some 0 first)
     file(RELATIVE_PATH first ${PROJECT_SOURCE_DIR}/tests ${first})

@@ -24,7 +24,7 @@ using namespace osm::certificate;
 namespace {
 
 // A sanitizer makes memory grow by itself, and tells of leaks in its own way.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef OSM_SANITIZED
 constexpr bool kMeasurable = false;
 #else
 constexpr bool kMeasurable = true;
