@@ -1,11 +1,16 @@
 # One ctest entry, in exactly one tier. tests/README.md lists them all, and a test compares.
 #
 #   osm_test(NAME unit.model TIER fast [KIND unit] COMMAND model_test
-#            [TIMEOUT 300] [COST seconds] [PROCESSORS n] [SERIAL] [SANITIZED] [ENVIRONMENT A=b ...])
+#            [TIMEOUT 300] [COST seconds] [PROCESSORS n] [SERIAL] [SANITIZED] [NETWORK] [SLICE models]
+#            [NEEDS kubernetes ...] [ENVIRONMENT A=b ...])
 #
-# TIER       fast: tools/test runs it; full: tools/test --full does; nightly: tools/test --nightly.
+# TIER       fast: tools/test runs it; full: tools/test --full does; nightly: tools/test --slice SLICE.
 # KIND       a second label, to choose by with `ctest -L`.
 # SANITIZED  belongs to the presets with a sanitizer; release, without OSM_UNIT_TESTS, does not have it.
+# NEEDS      programs of tools/programs that it runs; the entries program.* build them before.
+# NETWORK    it installs packages; every other entry has a network namespace of its own.
+# PROCESSORS slots that it takes of three for each core; default 1. A test that measures time, or
+#            starves beside others, takes four of six.
 # SERIAL     nothing runs beside it, because it measures time.
 # COST       seconds on two cores; ctest starts the longest first. TIMEOUT defaults to 300.
 #
@@ -13,10 +18,15 @@
 find_program(OSM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)  # finds Debian's modules
 
 function(osm_test)
-  cmake_parse_arguments(TEST "SERIAL;SANITIZED" "NAME;TIER;KIND;TIMEOUT;COST;PROCESSORS"
-    "COMMAND;ENVIRONMENT;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(TEST "SERIAL;SANITIZED;NETWORK" "NAME;TIER;KIND;TIMEOUT;COST;PROCESSORS;SLICE"
+    "COMMAND;ENVIRONMENT;PROPERTIES;NEEDS" ${ARGN})
   if(NOT TEST_TIER MATCHES "^(fast|full|nightly)$")
     message(FATAL_ERROR "osm_test(${TEST_NAME}): TIER is fast, full or nightly, not '${TEST_TIER}'")
+  endif()
+  if(OSM_SANITIZER STREQUAL "thread")
+    set(TEST_SLICE sanitizers)
+  elseif(TEST_TIER STREQUAL "nightly" AND NOT TEST_SLICE MATCHES "^[a-z0-9]+$")
+    message(FATAL_ERROR "osm_test(${TEST_NAME}): a nightly entry has a SLICE of tools/test")
   endif()
   if(TEST_SANITIZED AND NOT OSM_UNIT_TESTS)
     return()
@@ -28,6 +38,9 @@ function(osm_test)
     set(labels nightly)
   endif()
   list(APPEND labels ${TEST_KIND})
+  if(TEST_SLICE)
+    list(APPEND labels slice.${TEST_SLICE})
+  endif()
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 300)
   endif()
@@ -38,7 +51,14 @@ function(osm_test)
   if(TARGET ${program})
     set_property(TARGET ${program} APPEND PROPERTY OSM_RUN_IN ${TEST_TIER})
   endif()
+  if(NOT TEST_NETWORK)
+    list(PREPEND TEST_COMMAND ${PROJECT_SOURCE_DIR}/tools/testing/alone)
+  endif()
   add_test(NAME ${name} COMMAND ${TEST_COMMAND} COMMAND_EXPAND_LISTS)
+  if(TEST_NEEDS)
+    list(TRANSFORM TEST_NEEDS PREPEND program.)
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED "${TEST_NEEDS}")
+  endif()
   set_tests_properties(${name} PROPERTIES
     LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${TEST_ENVIRONMENT}")
   if(TEST_COST)
@@ -85,6 +105,18 @@ function(osm_test_sources result)
     list(APPEND compiled ${batch})
   endwhile()
   set(${result} ${compiled} PARENT_SCOPE)
+endfunction()
+
+# program.<name>: builds what tools/setup --later left out, with what time the tests leave. Their
+# session has a priority of its own, since the kernel shares cores by session first.
+function(osm_program_entry name)
+  cmake_parse_arguments(PROGRAM "" "TIER;COST" "" ${ARGN})
+  osm_test(NAME program.${name} TIER ${PROGRAM_TIER} KIND setup NETWORK TIMEOUT 3600
+    COST ${PROGRAM_COST}
+    COMMAND setsid --wait /bin/bash -c
+      "echo 19 2>/dev/null >/proc/self/autogroup; exec nice -n 19 \"$0\" \"$1\""
+      ${PROJECT_SOURCE_DIR}/tools/programs/build ${name})
+  set_tests_properties(program.${name} PROPERTIES FIXTURES_SETUP program.${name} RESOURCE_LOCK program)
 endfunction()
 
 # A test written in Python: SCRIPT and its arguments in place of COMMAND. It imports tests/lib.

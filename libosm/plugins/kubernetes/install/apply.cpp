@@ -23,7 +23,7 @@ namespace json = boost::json;
 
 constexpr const char* kAutoscale = "osm-autoscale";  // see settle_replicas
 
-struct Object {
+struct ClusterObject {
   Resource resource;
   json::object content;
   Metadata metadata;
@@ -31,7 +31,7 @@ struct Object {
   std::string name() const { return display_name(resource, metadata); }
 };
 
-Result<Object> object_of(const Manifest& manifest) {
+Result<ClusterObject> object_of(const Manifest& manifest) {
   OSM_TRY(json::object content, parse_json_object(manifest.json, manifest.source));
   const std::string kind = text_at(content, "kind"), version = text_at(content, "apiVersion");
   const auto found =
@@ -41,7 +41,7 @@ Result<Object> object_of(const Manifest& manifest) {
   if (found == kInstalled.end())
     return Error{ErrorCode::kInvalidSyntax, fmt::format("{}: {} of {} is no kind of the chart",
                                                         manifest.source, kind, version)};
-  Object object{*found, std::move(content), {}};
+  ClusterObject object{*found, std::move(content), {}};
   object.metadata = metadata_of(object.content);
   return object;
 }
@@ -58,7 +58,7 @@ bool has_set_replicas(const json::object& deployment, Accepts accepts) {
 // A field that its only owner no longer applies gets its default, which is one replica. So another
 // owner keeps the number when autoscaling begins. When it ends, that owner takes the number over
 // from whoever scaled. Any other owner of the number stays, and is a conflict.
-Status settle_replicas(Api& api, const Object& object, const json::object& present) {
+Status settle_replicas(Api& api, const ClusterObject& object, const json::object& present) {
   if (object.resource != kDeployments) return {};
   const std::int64_t live = number_at(map_at(present, "spec"), "replicas");
   const json::object& spec = map_at(object.content, "spec");
@@ -105,7 +105,7 @@ std::string mesh_of(const std::vector<Manifest>& manifests) {
 }
 
 // The body to apply. A namespace that was there before is not marked as made.
-std::string body_of(const Manifest& manifest, const Object& object,
+std::string body_of(const Manifest& manifest, const ClusterObject& object,
                     const Result<json::object>& before) {
   if (object.resource != kNamespaces) return manifest.json;
   const bool made =
@@ -130,7 +130,7 @@ json::object what_it_asks(json::object object) {
 }  // namespace
 
 Result<Application> apply_manifest(Cluster& cluster, const Manifest& manifest, bool force) {
-  OSM_TRY(const Object object, object_of(manifest));
+  OSM_TRY(const ClusterObject object, object_of(manifest));
   const Metadata& metadata = object.metadata;
   Api& api = cluster.api();
   const auto before = api.get(object.resource, metadata.ns, metadata.name);
@@ -152,7 +152,7 @@ Result<Application> apply_manifest(Cluster& cluster, const Manifest& manifest, b
 
 Result<std::string> missing_part(Cluster& cluster, const std::vector<Manifest>& manifests) {
   for (const Manifest& manifest : manifests) {
-    OSM_TRY(const Object object, object_of(manifest));
+    OSM_TRY(const ClusterObject object, object_of(manifest));
     if (!is_waited_for(object.resource)) continue;
     const auto present =
         cluster.api().get(object.resource, object.metadata.ns, object.metadata.name);
@@ -198,7 +198,7 @@ Status check_no_other_mesh(Cluster& cluster, const std::vector<Manifest>& manife
                              "another namespace",
                              ns, installed->mesh_name, mesh)};
   for (const Manifest& manifest : manifests) {
-    OSM_TRY(const Object object, object_of(manifest));
+    OSM_TRY(const ClusterObject object, object_of(manifest));
     if (!is_webhook(object.resource)) continue;
     const auto present = cluster.api().get(object.resource, {}, object.metadata.name);
     if (!present.ok() && present.error().code != ErrorCode::kNotFound) return present.error();
@@ -219,7 +219,7 @@ Result<std::vector<std::string>> prune(Cluster& cluster, const std::vector<Manif
   std::set<std::string> wanted;
   const std::string mesh = mesh_of(manifests);
   for (const Manifest& manifest : manifests) {
-    OSM_TRY(const Object object, object_of(manifest));
+    OSM_TRY(const ClusterObject object, object_of(manifest));
     wanted.insert(object.name());
   }
   std::vector<std::string> removed;

@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+"""tools/test on a small tree of its own: second runs, known results, the ledger, seeds and slices."""
+
+import datetime
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+from testing import ledger  # noqa: E402
+
+PRESETS = """
+{"version": 6, "configurePresets": [
+  {"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release",
+   "cacheVariables": {"HERE": "ON"}},
+  {"name": "asan-ubsan", "generator": "Ninja", "binaryDir": "${sourceDir}/build/asan-ubsan"}],
+ "buildPresets": [{"name": "release", "configurePreset": "release"},
+  {"name": "asan-ubsan", "configurePreset": "asan-ubsan"}]}
+"""
+CMAKE = """
+cmake_minimum_required(VERSION 3.25)
+project(tiny LANGUAGES NONE)
+enable_testing()
+add_custom_target(tests_fast)
+add_custom_target(tests_full)
+function(entry name kind)
+  add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tools/testing/alone /usr/bin/python3 ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "fast;${kind}")
+endfunction()
+if(HERE)
+  foreach(script ${SCRIPTS})
+    string(REGEX REPLACE "^(.*)_(.*)[.]py$" "\\\\2.\\\\1" name ${script})
+    string(REGEX REPLACE "^.*_(.*)[.]py$" "\\\\1" kind ${script})
+    entry(${name} ${kind} ${PROJECT_SOURCE_DIR}/tests/${script})
+  endforeach()
+endif()
+"""
+COUNT = "import os\nwith open({0!r}, 'a') as f: f.write(os.path.basename(__file__) + '\\n')\n"
+
+
+class RunnerTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name, "tree")
+        self.ran, self.cache = pathlib.Path(folder.name, "ran"), pathlib.Path(folder.name, "cache")
+        (self.root / "tools").mkdir(parents=True)
+        shutil.copy(ROOT / "tools/test", self.root / "tools/test")
+        shutil.copytree(
+            ROOT / "tools/testing", self.root / "tools/testing", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        (self.root / "tools/setup").write_text("#!/bin/sh\n")
+        (self.root / "tools/setup").chmod(0o755)
+        (self.root / "CMakePresets.json").write_text(PRESETS)
+        self.cache.mkdir()
+
+    def script(self, name, text=""):
+        """A test that notes that it ran, and then does as `text` says."""
+        file = self.root / "tests" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(COUNT.format(str(self.ran)) + text)
+
+    def run_tool(self, *arguments):
+        """(exit status, output); `self.last` has the scripts that ran, in order."""
+        scripts = sorted(p.name for p in (self.root / "tests").glob("*_*.py"))
+        (self.root / "CMakeLists.txt").write_text(CMAKE.replace("${SCRIPTS}", " ".join(scripts)))
+        before = self.ran.read_text() if self.ran.exists() else ""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("OSM_", "CTEST_"))}
+        ran = subprocess.run(
+            [self.root / "tools/test", *arguments],
+            env={**environment, "OSM_CACHE_DIR": str(self.cache)},
+            capture_output=True,
+            text=True,
+        )
+        self.last = (self.ran.read_text() if self.ran.exists() else "").removeprefix(before).split()
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def results(self):
+        return {row.entry: row.result for row in ledger.read(self.cache / "ledger.tsv")}
+
+    def test_an_end_to_end_entry_that_passes_at_its_second_run_is_flaky(self):
+        self.script("good_e2e.py")
+        self.script("odd_e2e.py", f"import sys\nsys.exit(open({str(self.ran)!r}).read().count('odd_e2e') < 2)\n")
+        status, output = self.run_tool()
+        self.assertEqual(status, 0, output)
+        self.assertEqual(sorted(self.last), ["good_e2e.py", "odd_e2e.py", "odd_e2e.py"])
+        self.assertIn(
+            "flaky: e2e.odd: a defect; compare build/test/first_run.log and build/test/second_run.log", output
+        )
+        for log, verdict in (("first_run", "Test Failed"), ("second_run", "Test Passed")):
+            self.assertIn(verdict, (self.root / f"build/test/{log}.log").read_text())
+        self.assertIn("100% tests passed, 0 tests failed out of 1", "\n".join(output.splitlines()[-8:]))
+        self.assertEqual(self.results(), {"e2e.good": "passed", "e2e.odd": "flaky"})
+        self.run_tool()
+        self.assertEqual(self.last, ["odd_e2e.py"], "what was flaky is not known to pass")
+
+    def test_an_end_to_end_entry_that_fails_twice_fails_the_run(self):
+        self.script("bad_e2e.py", "raise SystemExit('broken')\n")
+        status, output = self.run_tool()
+        self.assertEqual((status, self.last), (1, ["bad_e2e.py"] * 2), output)
+        self.assertEqual(self.results(), {"e2e.bad": "failed"})
+
+    def test_a_unit_test_is_never_repeated(self):
+        self.script("bad_unit.py", "raise SystemExit('broken')\n")
+        self.script("bad_e2e.py", "raise SystemExit('broken')\n")
+        status, output = self.run_tool()
+        self.assertEqual((status, sorted(self.last)), (1, ["bad_e2e.py", "bad_unit.py"]), output)
+
+    def test_an_entry_is_skipped_while_all_that_it_reads_is_as_it_was(self):
+        (self.root / "docs").mkdir()
+        (self.root / "docs/page.md").write_text("one")
+        (self.root / "tests/lib").mkdir(parents=True)
+        (self.root / "tests/lib/help.py").write_text("VALUE = 1\n")
+        self.script("plain_unit.py")
+        self.script("reader_e2e.py", "PAGE = 'docs/page.md'\n")
+        self.script("user_e2e.py", "import sys\nsys.path.insert(0, sys.path[0])\nfrom lib import help\n")
+        everything = ["plain_unit.py", "reader_e2e.py", "user_e2e.py"]
+        self.assertEqual((self.run_tool()[0], sorted(self.last)), (0, everything))
+        status, output = self.run_tool()
+        self.assertEqual((status, self.last), (0, []), output)
+        self.assertIn("skipped: e2e.reader", output)
+        self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed")
+        for change, again in (("docs/page.md", "reader_e2e.py"), ("tests/lib/help.py", "user_e2e.py")):
+            (self.root / change).write_text("VALUE = 2\n")
+            self.assertEqual((self.run_tool()[0], self.last), (0, [again]), change)
+        self.script("plain_unit.py", "x = 1\n")
+        self.assertEqual((self.run_tool()[0], self.last), (0, ["plain_unit.py"]))
+        self.assertEqual((self.run_tool("--again")[0], sorted(self.last)), (0, everything))
+
+    def test_each_entry_has_a_network_of_its_own(self):
+        if os.geteuid() != 0:
+            self.fail("namespaces need root: sudo tools/test")
+        check = "import socket\ns = socket.create_server(('127.0.0.1', 18081))\nimport time\ntime.sleep(1)\n"
+        for name in ("first_unit.py", "second_unit.py"):
+            self.script(name, check)
+        status, output = self.run_tool()
+        self.assertEqual(status, 0, output)
+
+    def test_a_seed_that_fails_is_named(self):
+        self.script("random_unit.py", "raise SystemExit(os.environ['OSM_TEST_SEED'] == '4')\n")
+        status, output = self.run_tool("--seeds", "5", "random")
+        self.assertEqual((status, len(self.last)), (1, 5), output)
+        self.assertIn("failed: OSM_TEST_SEED=4 unit.random", output)
+        self.assertEqual(output.splitlines()[-1], "4 passed, 1 failed")
+        self.assertIn("no entry of this tier matches nothing", self.run_tool("--seeds", "5", "nothing")[1])
+        self.assertIn("--seeds takes a number", self.run_tool("--seeds", "random")[1])
+
+    def test_an_unknown_slice_is_told_with_those_there_are(self):
+        status, output = self.run_tool("--slice", "nonsense")
+        self.assertEqual(status, 1)
+        self.assertRegex(output, "there is no slice nonsense; there are:\n  sanitizers")
+
+    def test_the_ledger_reports_age_and_second_runs_of_entries_that_exist(self):
+        today = datetime.datetime(2030, 1, 31, tzinfo=datetime.UTC)
+
+        def row(days, entry, result):
+            return ledger.Row(today - datetime.timedelta(days), "c0ffee", entry, result, "1")
+
+        rows = [
+            row(40, "e2e.lost", "passed"),
+            row(2, "e2e.lost", "failed"),
+            row(14, "e2e.old", "passed"),
+            row(13, "e2e.new", "passed"),
+            row(3, "e2e.odd", "flaky"),
+            row(50, "e2e.gone", "passed"),
+        ]
+        found = list(ledger.problems(rows, today, {"e2e.lost", "e2e.old", "e2e.new", "e2e.odd", "e2e.never"}))
+        self.assertEqual(
+            found,
+            [
+                "ledger: e2e.lost passed last 40 days ago, lost: run its tier or slice",
+                "ledger: e2e.never has not passed in the ledger's 50 days, lost: run its tier or slice",
+                "ledger: e2e.old passed last 14 days ago: run its tier or slice",
+                "ledger: e2e.odd needed a second run 1 times in 30 days (c0ffee): name its cause",
+            ],
+        )
+
+
+unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

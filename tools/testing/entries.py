@@ -1,0 +1,61 @@
+"""The entries of ctest in the configured builds."""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build/test"  # joins the builds, so that one run of ctest has all of them
+LAUNCHER = "tools/testing/alone"  # precedes the command of most entries
+
+
+@dataclasses.dataclass
+class Entry:
+    name: str
+    number: int  # ctest's, from 1
+    command: list
+    environment: dict
+    labels: list
+
+    @property
+    def is_end_to_end(self):
+        return "e2e" in self.labels
+
+
+def join(presets):
+    """Result: the folder to give to ctest."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "CTestTestfile.cmake").write_text(f"subdirs({' '.join(f'../{preset}' for preset in presets)})\n")
+    return FOLDER
+
+
+def configured():
+    """All entries of the builds of this tree that are configured."""
+    builds = [
+        file.parent
+        for file in sorted(ROOT.glob("build/*/CTestTestfile.cmake"))
+        if (file.parent / "CMakeCache.txt").exists()
+    ]
+    return [entry for build in builds if build.name in ("release", "asan-ubsan", "tsan") for entry in read(build)]
+
+
+def read(folder, choice=()):
+    """All entries that ctest chooses by its arguments `choice`, in its order.
+
+    Failure: SystemExit with ctest's message.
+    """
+    shown = subprocess.run(
+        ["ctest", "--test-dir", folder, "--show-only=json-v1", *choice], capture_output=True, text=True
+    )
+    if shown.returncode != 0:
+        raise SystemExit(f"test: ctest could not list the entries: {shown.stderr}")
+    found = []
+    for number, test in enumerate(json.loads(shown.stdout)["tests"], 1):
+        properties = {each["name"]: each["value"] for each in test.get("properties", ())}
+        command = test.get("command", [])
+        if command and command[0].endswith(LAUNCHER):
+            command = command[1:]
+        environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
+        found.append(Entry(test["name"], number, command, environment, properties.get("LABELS", [])))
+    return found

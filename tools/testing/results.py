@@ -1,0 +1,157 @@
+"""Results that are known: an entry that passed with the same content of everything that it reads need not run again.
+
+The key of an entry is the hash of its command, of the programs that it runs, of its script with the helpers that the
+script imports, of the folders that these mention, of Envoy and the other servers, and of the machine's packages.
+A key that passed is a file of its name in OSM_CACHE_DIR/results.
+"""
+
+import ast
+import functools
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DAEMONS = ["osm", "osm-controller", "osm-injector", "osm-cni"]
+# Folders and files that a test may read: those that its sources mention belong to its key.
+DATA = ["benchmarks", "charts", "cmake", "daemons", "deploy", "docs", "examples", "include", "libosm", "tools"]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
+# Entries about the tree itself: they are short, and everything belongs to them.
+ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.cache|tools\.programs|must_not_compile|program\.|fuzz$|mutate")
+# Entries that compile the library: the tree without what only tests and readers use.
+COMPILING = re.compile(r"consumer\.|tools\.(image_rebuild|package|debian|arm64)")
+LIBRARY = [
+    "CMakeLists.txt",
+    "cmake",
+    "include",
+    "libosm",
+    "daemons",
+    "charts",
+    "deploy",
+    "examples",
+    "tools",
+    "LICENSE",
+]
+
+
+def directory():
+    """Result: where results are kept, or None without OSM_CACHE_DIR."""
+    cache = os.environ.get("OSM_CACHE_DIR")
+    return pathlib.Path(cache, "results") if cache else None
+
+
+@functools.cache
+def content(path):
+    """Hash of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+@functools.cache
+def tree(name):
+    """Hash of all files below a folder of the tree, or of one file of it."""
+    top = ROOT / name
+    files = (
+        [top] if top.is_file() else sorted(p for p in top.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    )
+    return _hash(*(f"{file.relative_to(ROOT)} {content(file)}" for file in files))
+
+
+@functools.cache
+def machine():
+    """Hash of what the tools brought and of the versions of Debian's packages."""
+    stamps = [*ROOT.glob("build/tools/*/.sha256"), *ROOT.glob("build/tools/*/bin/.inputs")]
+    packages = subprocess.run(["dpkg-query", "-W"], capture_output=True, text=True, check=False)
+    kernel = os.uname()
+    return _hash(
+        packages.stdout, kernel.release, kernel.machine, *(f"{s.parent.name} {content(s)}" for s in sorted(stamps))
+    )
+
+
+@functools.cache
+def imported(script):
+    """The script and the modules of tests/ and examples/ that it imports, directly or not."""
+    found, pending = set(), [script]
+    while pending:
+        file = pending.pop()
+        if file in found:
+            continue
+        found.add(file)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            for name in names:
+                inner = name.replace(".", "/") + ".py"
+                places = (file.parent, ROOT / "tests", ROOT / "examples/bookstore", ROOT / "docs/reference")
+                pending += [place / inner for place in places if (place / inner).is_file()]
+    return frozenset(found)
+
+
+def _hash(*parts):
+    digest = hashlib.blake2b()
+    for part in parts:
+        digest.update(str(part).encode() + b"\0")
+    return digest.hexdigest()[:40]
+
+
+def key(entry):
+    """Result: the key of an entry, or None if it always runs."""
+    if ALWAYS.match(entry.name) or not entry.command:
+        return None
+    words = [word.replace(str(ROOT), ".") for word in entry.command]
+    environment = [f"{name}={value}".replace(str(ROOT), ".") for name, value in sorted(entry.environment.items())]
+    parts = [entry.name, machine(), *words, *environment]
+    paths = [pathlib.Path(word) for word in entry.command]
+    parts += [content(path) for path in paths if path.is_file() and ROOT in path.parents]
+    script = next((path for path in paths if path.suffix == ".py" and path.is_file()), None)
+    if COMPILING.match(entry.name):
+        parts += [tree(name) for name in LIBRARY]
+    if script:
+        sources = imported(script)
+        text = "\n".join(file.read_text() for file in sorted(sources))
+        parts += [f"{file.relative_to(ROOT)} {content(file)}" for file in sorted(sources)]
+        parts += [tree(name) for name in DATA if re.search(rf"\b{name}\b", text)]
+        parts += [tree(name) for name in PAGES if name in text]
+        parts.append(tree("tests/data") if (ROOT / "tests/data").exists() else "")
+        parts += [
+            content(file)
+            for file in sorted(script.parent.rglob("*"))
+            if file.is_file() and file.suffix not in (".py", ".pyc")
+        ]
+        for folder in (path for path in paths if path.is_dir() and path.name == "bin"):
+            programs = [
+                file for file in folder.iterdir() if file.name in DAEMONS or re.search(rf"\b{file.name}\b", text)
+            ]
+            parts += [f"{file.name} {content(file)}" for file in sorted(programs) if file.is_file()]
+    else:  # a program of ours: whatever it may read
+        parts += [tree(name) for name in ("tests/data", "examples", "charts") if (ROOT / name).exists()]
+    return _hash(*parts)
+
+
+def known(entries):
+    """Result: {entry's name: the key that passed}."""
+    folder = directory()
+    if folder is None:
+        return {}
+    keys = {entry.name: key(entry) for entry in entries}
+    return {name: each for name, each in keys.items() if each and (folder / each).exists()}
+
+
+def remember(entries):
+    """Keeps that these passed. A cache that cannot be written fails nothing."""
+    folder = directory()
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for entry in entries:
+            if passed := key(entry):
+                (folder / passed).write_text(entry.name + "\n")
+    except OSError as failed:
+        print(f"results: {folder} could not be written: {failed}")
