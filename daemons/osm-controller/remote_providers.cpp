@@ -9,7 +9,7 @@ namespace osm::controller {
 Result<std::unique_ptr<RemoteProviders>> RemoteProviders::start(const std::string& file,
                                                                 OwnRuntime& runtime,
                                                                 const TrustDomain& trust_domain) {
-  std::unique_ptr<RemoteProviders> out(new RemoteProviders(runtime));
+  std::unique_ptr<RemoteProviders> out(new RemoteProviders);
   if (file.empty()) return out;
   OSM_TRY(const auto all, remote::read_providers_file(file));
   const Runtime waiting =

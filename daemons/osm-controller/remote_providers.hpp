@@ -26,9 +26,8 @@ class RemoteProviders {
   void add_to(std::vector<WorkloadProvider*>& providers) const;
 
  private:
-  explicit RemoteProviders(OwnRuntime& runtime) : runtime_(runtime) {}
+  RemoteProviders() = default;
 
-  OwnRuntime& runtime_;
   // Apart from other blocking work: a provider's heartbeats are read in time.
   net::Threads waiting_{1};
   std::vector<std::pair<std::unique_ptr<remote::RemoteProvider>, bool>> providers_;  // required?

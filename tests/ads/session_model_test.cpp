@@ -177,7 +177,8 @@ struct Life {
   void quiesce() {
     for (int round = 0; round < 10000; ++round) {
       serve();
-      const bool moved = deliver() | request();
+      const bool delivered = deliver();
+      const bool moved = request() || delivered;
       if (!moved && !session->next_response(now)) {
         if (!session->deadline()) return;
         now += Session::kExpandedBound;  // removed clusters are not kept for ever

@@ -5,6 +5,7 @@
 //   each endpoint until an empty line its address, account and port; '2' removes namespace and
 //   name; '3' a workload: namespace, name, UUID, account, address.
 #include <charconv>
+#include <set>
 
 #include "fuzz/fuzz.hpp"
 #include "osm/values/endpoint.hpp"
@@ -72,13 +73,14 @@ std::optional<proto::WatchResponse> next_message(Choices& choices) {
 
 void check(const Content& content, const proto::WatchResponse& message) {
   std::size_t endpoints = 0;
+  std::set<ServiceName> counted;
   for (const auto& listed : message.services()) {
     const ServiceName name{listed.namespace_(), listed.name()};
     const auto known = content.endpoints(name);
     if (!known) continue;
     const auto canonical = parse_service_name(name.ns, name.name);
     require(canonical.ok() && *canonical == name, "a listed service is canonical", name.str());
-    endpoints += known->size();
+    if (counted.insert(name).second) endpoints += known->size();
     for (const Endpoint& endpoint : *known) {
       require(check_endpoint(name, endpoint).ok(), "a listed endpoint is valid", endpoint.address);
       require(allowed(endpoint.identity.ns, endpoint.identity.name), "a listed account is allowed",
@@ -86,6 +88,7 @@ void check(const Content& content, const proto::WatchResponse& message) {
     }
   }
   require(content.service_count() <= kOptions.limits.services, "services are bounded");
+  require(endpoints <= kOptions.limits.endpoints, "endpoints are bounded");
   require(content.workloads().size() <= kOptions.limits.workloads, "workloads are bounded");
   for (const Workload& workload : content.workloads()) {
     require(allowed(workload.account.ns, workload.account.name) && is_uuid(workload.proxy_id.str()),
