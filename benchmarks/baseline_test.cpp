@@ -1,3 +1,4 @@
+// A worse count fails against the baseline, and an equal one passes.
 #include "baseline.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,5 @@
+// Resources, responses, bytes and memory of a change are not more than the baseline.
+//
 // mesh_bench: what libosm costs with N real proxies' worth of mutual TLS streams. See README.md.
 #include <cstdio>
 #include <iostream>

@@ -1,3 +1,5 @@
+// The simulated proxy subscribes and acknowledges as Envoy does.
+//
 // The simulated proxy must behave as Envoy does, or what mesh_bench counts is not what a mesh sees.
 #include "simulated_proxy.hpp"
 

@@ -1,3 +1,5 @@
+// An hour of churn over 200 proxies grows no memory after ten minutes.
+//
 // soak_bench: an hour of churn over simulated proxies, after which the control plane must be no
 // larger than after the first ten minutes. See README.md.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Growth of memory, descriptors or threads after the warm-up fails a soak.
 #include "soak_verdict.hpp"
 
 #include <doctest/doctest.h>

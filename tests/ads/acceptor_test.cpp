@@ -1,3 +1,5 @@
+// Connections to the ADS port are bounded, and are accepted again after descriptors ran out.
+//
 // The acceptor with real sockets, without gRPC.
 #include "ads/acceptor.hpp"
 

@@ -1,4 +1,4 @@
-// The server as a proxy meets it: real gRPC over real mutual TLS.
+// The server over real gRPC and mutual TLS configures proxies and refuses everybody else.
 #include "ads/ads_server.hpp"
 
 #include <doctest/doctest.h>

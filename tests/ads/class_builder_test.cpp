@@ -1,3 +1,4 @@
+// Resources with dangling references are left out.
 #include "ads/class_builder.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Streams of both methods on one hub.
+// Both xDS variants are served by one hub, and malformed requests end the stream.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

@@ -1,4 +1,4 @@
-// Proxies that a Denylist refuses: their streams end, new ones and renewals are refused.
+// The stream of a denied proxy ends, and neither it nor its renewals are admitted.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

@@ -1,3 +1,5 @@
+// A machine drains itself and nobody else, within bounds.
+//
 // Permission of machines to drain themselves: without gRPC.
 #include "ads/drains.hpp"
 

@@ -1,3 +1,6 @@
+// Streams of one gRPC library stand beside each other, an Envoy ends them, and a subscription by
+// name may become empty.
+//
 // Streams of gRPC libraries at the hub (docs/adr/0065).
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-// Ends of many streams: a few at a time, and each is served until then.
+// Recalls, a drain and a change that empties many end streams a few at a time, and serve them
+// until then.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

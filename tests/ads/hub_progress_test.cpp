@@ -1,3 +1,5 @@
+// A proxy's generation advances when it has acknowledged everything, and lagging proxies are
+// counted.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Metrics of the hub: times from the announcement of a change, lengths of queues, ends of streams.
+// Propagation is measured from the announcement of a change; lengths of queues and ends of streams
+// are counted.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

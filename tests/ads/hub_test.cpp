@@ -1,3 +1,5 @@
+// Streams are admitted, superseded, limited and closed, and a change is written only to those it
+// concerns.
 #include "ads/hub.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A proxy on trial gets another mesh and returns to its own.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

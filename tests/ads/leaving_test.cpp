@@ -1,4 +1,5 @@
-// A workload leaves a Service, or the Service is deleted: its proxy accepts until clients know.
+// A proxy accepts at a port that it no longer serves until clients know, for five seconds at most;
+// everything else reaches the port at once.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Names of Services on connected machines.
+// A new Service is sent to the machines that ask for names, and to no others.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

@@ -1,4 +1,4 @@
-// Streams end a few at a time, and all within their window.
+// Streams end within their window, in no burst larger than stated.
 #include "ads/pacer.hpp"
 
 #include <doctest/doctest.h>

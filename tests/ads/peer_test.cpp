@@ -1,3 +1,4 @@
+// A proxy is identified by its certificate, in any accepted trust domain.
 #include "ads/peer.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,5 @@
+// The renewal call answers proxies of the mesh only, within bounds.
+//
 // The unary method of the server as a machine meets it: real gRPC over real mutual TLS.
 #include <doctest/doctest.h>
 #include <grpcpp/generic/generic_stub.h>

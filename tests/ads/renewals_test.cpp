@@ -1,3 +1,6 @@
+// Renewals are limited per proxy, and answered for admitted workloads and by replicas that admit
+// proxies only.
+//
 // Permission and frequency of renewals: without gRPC, on a clock that moves when the
 // test says so.
 #include "ads/renewals.hpp"

@@ -1,3 +1,6 @@
+// A proxy certificate that is in use at two replicas raises the alarm, and one that moves does
+// not.
+//
 // Two hubs with a clock each, and a board between them.
 #include "ads/replica_streams.hpp"
 

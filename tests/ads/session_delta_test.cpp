@@ -1,3 +1,5 @@
+// A delta session sends changes and removals only, and resumes from what a proxy holds.
+//
 // Behaviour of delta only. Behaviour of both variants is in session_test.cpp, and whole lives of
 // proxies in session_model_test.cpp.
 #include <doctest/doctest.h>

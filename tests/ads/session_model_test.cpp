@@ -1,5 +1,4 @@
-// Random lives of one proxy, in both variants of xDS: whatever happens, it ends with what a fresh
-// proxy would get.
+// After any random life a proxy holds the resources that a fresh one gets.
 #include <doctest/doctest.h>
 
 #include <memory>

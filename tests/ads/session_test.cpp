@@ -1,3 +1,4 @@
+// A state-of-the-world session handles nonces, subscriptions, NACKs and the order of types.
 #include "ads/session.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// A hub that may not admit proxies, and the version of the mesh that its responses name.
+// A hub that may not admit refuses new streams only; responses name the replica and the mesh that
+// they were made from.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

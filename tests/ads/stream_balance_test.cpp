@@ -1,4 +1,5 @@
-// Replicas with many more streams than others end some.
+// Replicas with many more streams than others end some, any distribution is even after eight
+// rounds, and a mesh at rest publishes nothing.
 #include "ads/stream_balance.hpp"
 
 #include <doctest/doctest.h>

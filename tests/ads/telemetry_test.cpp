@@ -1,4 +1,4 @@
-// Telemetries of connected proxies.
+// A changed Telemetry is sent to the proxies that it is in effect for, and to no others.
 #include <doctest/doctest.h>
 
 #include "ads/hub_rig.hpp"

@@ -1,3 +1,5 @@
+// Streams on many threads end up current, and each resource is encoded once.
+//
 // Properties under real concurrency. Over transports in memory, so that it also runs
 // under ThreadSanitizer; seeds are printed, schedules are the machine's.
 #include <doctest/doctest.h>

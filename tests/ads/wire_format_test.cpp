@@ -1,4 +1,4 @@
-// Our scan and composition of messages agree with protobuf's own.
+// Hand-written messages equal protobuf's.
 #include "ads/wire.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,5 @@
+// Text that is not UTF-8 is refused, and long error messages are cut.
+//
 // Requests as hostile bytes; what well-formed ones mean is in session_test.cpp and
 // session_delta_test.cpp, and tests/fuzz compares every field with protobuf's own parser.
 #include "ads/wire.hpp"

@@ -1,3 +1,5 @@
+// Bodies of ARM, the authority and the metadata service are read; anything else is refused without
+// a quotation.
 #include "azure/answers.hpp"
 
 #include <doctest/doctest.h>

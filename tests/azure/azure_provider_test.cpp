@@ -1,3 +1,4 @@
+// Instances are endpoints and workloads; without a resolver objects are reported.
 #include <doctest/doctest.h>
 
 #include "osm/spec/azure_resources.hpp"

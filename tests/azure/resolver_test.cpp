@@ -1,3 +1,6 @@
+// The resolver copes with tokens, pages, throttling, 404 and outages over a real HTTP server, and
+// no secret gets into a log.
+//
 // A resolver over a real HTTP server that answers as Azure Resource Manager does.
 #include "azure/resolver.hpp"
 

@@ -1,4 +1,4 @@
-// Ids, servers and the configuration file.
+// Ids, servers and the configuration file are checked; faults name their field and quote no value.
 #include <doctest/doctest.h>
 
 #include "azure/azure_resource.hpp"

@@ -1,3 +1,4 @@
+// Any bytes survive base64, and other text is refused.
 #include "base/base64.hpp"
 
 #include <doctest/doctest.h>

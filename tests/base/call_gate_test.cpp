@@ -1,4 +1,4 @@
-// Closing the gate of a callback: no call runs afterwards, and none is cut short.
+// Closing the gate of a callback refuses later calls and waits for those that run.
 #include "osm/detail/call_gate.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The first trigger fires at once, a burst fires once, a storm every 100 ms.
 #include "base/debounce.hpp"
 
 #include <doctest/doctest.h>

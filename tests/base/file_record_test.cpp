@@ -1,3 +1,4 @@
+// A record in a file is replaced only by who read its last version.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// A stale replica refuses proxies while another one is fresh and admits them, and serves when none
+// does.
 #include "base/freshness.hpp"
 
 #include <doctest/doctest.h>

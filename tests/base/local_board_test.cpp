@@ -1,3 +1,4 @@
+// A board with one member returns its own entries and calls subscribers.
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Subscribers are called in order until they unsubscribe, also across threads; snapshots are
+// published in order.
 #include "osm/notifier.hpp"
 
 #include <doctest/doctest.h>

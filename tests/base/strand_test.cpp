@@ -1,3 +1,4 @@
+// Tasks run in order and never two at once; `stop` waits; timers can be cancelled.
 #include "base/strand.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Small tools of every room: back-off, times, files, hexadecimal digits, lenient JSON.
+// Back-off doubles with jitter; labelled metrics of two meshes stay apart; times, files,
+// hexadecimal digits and lenient JSON are read and written as documented.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>

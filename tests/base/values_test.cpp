@@ -1,4 +1,5 @@
-// The small values everything is made of: ids, results, digests.
+// Ids, results, digests and random numbers compare, print and fail as documented; misuse of a
+// result and a wait on the executor's own thread are refused.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>

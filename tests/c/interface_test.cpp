@@ -1,4 +1,5 @@
-// The C interface as a host in C uses it: errors, ownership and lifetimes.
+// The C interface keeps its rules of ownership and lifetimes, also with older or newer headers;
+// errors name object, field and remedy; no key is in an answer, an error or the log.
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Retries in the mesh: each change concerns its source alone.
+// A Retry concerns its source alone, in both modes; one without effect is reported.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// Denied accounts and proxies in the mesh: each change is visible where it concerns, and nowhere
-// else.
+// Denied accounts are no sources, endpoints or identities, and denied proxies are marked.
 #include <doctest/doctest.h>
 
 #include "catalog/mesh_builder.hpp"

@@ -1,4 +1,5 @@
-// Egresses in the mesh: what one opens to its sources, and what is left out.
+// An Egress concerns its sources alone, in both modes; the mesh's names and addresses are left
+// out; conflicts and costs are bounded and reported.
 #include <doctest/doctest.h>
 
 #include <algorithm>

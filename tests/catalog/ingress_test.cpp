@@ -1,4 +1,5 @@
-// Callers from outside of the mesh: each change concerns the backend's Service alone.
+// Callers of a backend follow its source Services, in both modes, without workloads of the mesh;
+// backends without effect are reported.
 #include <doctest/doctest.h>
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Limits of Services: each change concerns the Service alone.
+// Limits are their Service's, in both modes; settings without effect are reported.
 #include <doctest/doctest.h>
 
 #include <chrono>

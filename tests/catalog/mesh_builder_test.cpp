@@ -1,3 +1,4 @@
+// A change touches only the services, identities and proxies that it concerns.
 #include "catalog/mesh_builder.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Queries of the catalog answer from the snapshot, and a policy check names the deciding objects.
 #include "catalog/mesh_catalog.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Equal meshes have equal hashes, and every difference shows.
 #include "catalog/mesh_hash.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,5 @@
+// The first snapshot waits for all sources, bursts are published once, and throwing providers are
+// retried.
 #include "catalog/mesh_loop.hpp"
 
 #include <doctest/doctest.h>

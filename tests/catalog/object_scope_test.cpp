@@ -1,3 +1,4 @@
+// The proxies that an object concerns are computed, and remembered after its removal.
 #include "catalog/object_scope.hpp"
 
 #include <doctest/doctest.h>

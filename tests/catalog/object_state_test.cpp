@@ -1,3 +1,4 @@
+// Objects are pending, live or removed by generation, and waiters hear of each change.
 #include <doctest/doctest.h>
 
 #include <chrono>

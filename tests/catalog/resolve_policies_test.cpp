@@ -1,3 +1,4 @@
+// TrafficTargets become routes and visible services, and dangling rules grant nothing.
 #include "catalog/resolve_policies.hpp"
 
 #include <doctest/doctest.h>

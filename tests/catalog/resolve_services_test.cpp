@@ -1,3 +1,4 @@
+// Ports, accounts, headless endpoints and splits of a Service are resolved, and conflicts by name.
 #include "catalog/resolve_services.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Only the objects that an event names are read and compared.
 #include "catalog/spec_view.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Telemetries in effect: their precedence, their collectors, and the workloads that a change
-// concerns.
+// The most specific Telemetry is in effect, labels that no selector uses change nothing, a
+// collector is in the Telemetry's namespace or the control plane's.
 #include <doctest/doctest.h>
 
 #include <algorithm>

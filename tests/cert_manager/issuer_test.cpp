@@ -1,3 +1,4 @@
+// CertificateRequests are created, awaited and deleted, and denials and deadlines are reported.
 #include <doctest/doctest.h>
 
 #include "cert_manager/fake_cert_manager.hpp"

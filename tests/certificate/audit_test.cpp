@@ -1,4 +1,4 @@
-// The audit log: one record for every certificate that a manager issues.
+// The audit sink is told of each certificate once, with its reason and requester.
 #include "osm/certificate/audit.hpp"
 
 #include <doctest/doctest.h>

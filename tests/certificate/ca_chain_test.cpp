@@ -1,5 +1,4 @@
-// The CAs that operators bring: roots and intermediates, and everything that can be wrong with
-// them.
+// An operator's root or intermediate is imported, and wrong chains are refused.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Requests of strangers and answers of CAs that went bad: what is not exactly right is refused, and
-// OpenSSL's error queue is empty afterwards.
+// Requests and answers with any other name, key, use or time than expected are refused.
 #include "osm/certificate/request.hpp"
 
 #include <doctest/doctest.h>

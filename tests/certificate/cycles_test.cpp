@@ -1,4 +1,4 @@
-// A released certificate leaves nothing behind, a hundred thousand times.
+// Certificates come and go without leaving memory, names or keys.
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// A CA in a directory is created once by racing processes, and unsafe files are refused with a
+// remedy.
 #include "osm/certificate/directory_ca.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A kept certificate is always the newest of its subject.
 #include "osm/certificate/kept_certificate.hpp"
 
 #include <doctest/doctest.h>

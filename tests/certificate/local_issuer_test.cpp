@@ -1,3 +1,4 @@
+// Issued leaves have the right names, uses and lifetimes, and OpenSSL verifies them.
 #include "certificate/local_issuer.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Certificates are cached, renewed, rotated and released, also while the CA fails.
 #include "osm/certificate/make_manager.hpp"
 
 #include <doctest/doctest.h>

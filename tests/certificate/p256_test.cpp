@@ -1,4 +1,4 @@
-// Keys of P-256 as OpenSSL itself writes and reads them.
+// P-256 keys are encoded and decoded exactly as OpenSSL does.
 #include "certificate/p256.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,5 @@
+// Keys are zeroed when they are freed, moved or overwritten.
+//
 // Watches every block that goes back to the allocator: none may still hold a key.
 #include <doctest/doctest.h>
 

@@ -1,3 +1,4 @@
+// Each identity gets its own certificate, and failed issuance is retried with back-off.
 #include "certificate/service_certificates.hpp"
 
 #include <doctest/doctest.h>

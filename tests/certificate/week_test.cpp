@@ -1,4 +1,4 @@
-// A week of many certificates on a manual clock, and calendars that misbehave.
+// Certificates stay valid through a simulated week with outages and calendar jumps.
 #include <doctest/doctest.h>
 
 #include <algorithm>

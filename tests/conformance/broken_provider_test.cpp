@@ -1,4 +1,4 @@
-// Whoever breaks the contract in one way fails exactly the clause that says so, in clear text.
+// Each defect of a provider fails exactly the clause about it.
 #include "broken_provider.hpp"
 
 #include <doctest/doctest.h>

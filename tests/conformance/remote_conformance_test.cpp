@@ -1,4 +1,4 @@
-// A provider in a process of its own passes every clause, over real gRPC.
+// A provider behind gRPC passes every clause.
 #include <doctest/doctest.h>
 
 #include "conformance_run.hpp"

@@ -1,4 +1,4 @@
-// Every store of this project passes every clause; a store with one defect fails its clause.
+// The stores of this project pass every clause, and each defect of a store fails its clause.
 #include <doctest/doctest.h>
 
 #include <algorithm>

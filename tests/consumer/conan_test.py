@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""libosm as a Conan package: made by its recipe, then linked and run by a consumer.
+"""Conan's recipe makes the package, and a consumer's program links it and runs.
 
 usage: conan_test.py --build DIR
 

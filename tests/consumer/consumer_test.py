@@ -5,7 +5,7 @@ usage: consumer_test.py CASE --build DIR
 
 `install` comes first: it installs the build in DIR, makes a shared one beside it (DIR-shared), and
 moves what was installed, so that nothing can lean on where it was. Every other case consumes that, in
-an environment of PATH and HOME alone. tests/README.md lists the cases.
+an environment of PATH and HOME alone. `tools/tests consumer` lists the cases.
 """
 
 import argparse
@@ -132,6 +132,7 @@ def say(text):
 
 
 def install(place):
+    """The build and a shared one are installed and moved; no installed file names a path of the build."""
     place.root.mkdir(exist_ok=True)
     (place.root / "home").mkdir(exist_ok=True)
     place.run(
@@ -187,6 +188,8 @@ def knows_no_paths(prefix):
 
 
 def exports(place):
+    """Shared libraries export `osm::v1` only, `libosm_c` the C functions only, and everything that public
+    headers declare; SONAME and RUNPATH are right."""
     lib = place.both / "lib"
     shown = r"((typeinfo( name)?|vtable|VTT) for |(non-)?virtual thunk to )?osm::v1::"
     c_functions = set(
@@ -301,6 +304,8 @@ def include_flags(prefix):
 
 
 def headers(place):
+    """Each public header compiles alone with g++; all together in reverse with g++ and clang, as C++20 and
+    C++23, without exceptions and RTTI; the C header as C99 and C++98."""
     names = sorted(p.relative_to(place.static / "include") for p in (place.static / "include/osm").rglob("*.hpp"))
     require(len(names) > 40, f"only {len(names)} public headers are installed")
     work = place.fresh("headers")
@@ -368,6 +373,7 @@ def configure(place, project, work, compiler, prefix, *settings, fails=False):
 
 
 def find_package(place):
+    """`find_package` works: static with g++ and shared with clang."""
     for compiler, prefix, shared in ((GCC, place.static, "OFF"), (CLANG, place.both, "ON")):
         work = place.fresh(f"find_package-{compiler}")
         configure(place, HERE / "find_package", work, compiler, prefix, f"-DBUILD_SHARED_LIBS={shared}")
@@ -382,7 +388,8 @@ def find_package(place):
 
 
 def boost(place):
-    """A program needs no Boost, unless it shares an io_context: then it needs libosm's version."""
+    """No public header includes Boost, and the package needs none; a program with an `io_context` of another
+    version does not link."""
     work = place.fresh("boost")
     unit = work / "loop.cpp"
     unit.write_text(
@@ -397,7 +404,7 @@ def boost(place):
     (other / "boost/version.hpp").write_text("#define BOOST_VERSION 107400\n")
     for prefix in (place.static, place.both):
         static = ["--static"] if prefix == place.static else []
-        flags = pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-net")
+        flags = ask_pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-net")
         place.run(GCC, "-std=c++20", unit, "-o", work / "loop", *flags)
         place.run(work / "loop", LD_LIBRARY_PATH=str(prefix / "lib"))
         said = place.run(GCC, "-std=c++20", "-I", other, unit, "-o", work / "loop", *flags, fails=True)
@@ -445,6 +452,7 @@ def boost(place):
 
 
 def examples(place):
+    """Each example builds outside of this project, as its README says."""
     for name in ("c_host", "custom_endpoints_provider", "custom_mesh_spec", "embed", "minimal"):
         work = place.fresh(f"examples-{name}")
         configure(place, SOURCE / "examples" / name, work, GCC, place.static)
@@ -465,14 +473,14 @@ def examples(place):
 # pkg-config
 
 
-def pkg_config(place, prefix, *arguments):
+def ask_pkg_config(place, prefix, *arguments):
     said = place.run("pkg-config", *arguments, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
     return said.split()
 
 
 def build_by_hand(place, prefix, compiler, program, modules, *static):
-    flags = pkg_config(place, prefix, "--cflags", *modules)
-    libraries = pkg_config(place, prefix, *static, "--libs", *modules)
+    flags = ask_pkg_config(place, prefix, "--cflags", *modules)
+    libraries = ask_pkg_config(place, prefix, *static, "--libs", *modules)
     work = place.fresh(f"pkg-config-{program}-{compiler}")
     unit = work / f"{program}.o"
     place.run(
@@ -482,9 +490,10 @@ def build_by_hand(place, prefix, compiler, program, modules, *static):
     return work / program
 
 
-def pkg_config_case(place):
+def pkg_config(place):
+    """`pkg-config` works: static with clang and shared with g++, in C++ and C99, as a user who owns nothing."""
     for module in MODULES:
-        version = pkg_config(place, place.static, "--modversion", module)
+        version = ask_pkg_config(place, place.static, "--modversion", module)
         require(version == [place.cache["CMAKE_PROJECT_VERSION"]], f"{module}: version {version}")
     mesh = build_by_hand(place, place.static, CLANG, "mesh", ["osm-testing"], "--static")
     run_program(place, mesh)
@@ -502,7 +511,7 @@ def pkg_config_case(place):
             SOURCE / "examples/c_host/main.c",
             "-o",
             program,
-            *pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-c"),
+            *ask_pkg_config(place, prefix, *static, "--cflags", "--libs", "osm-c"),
         )
         said = place.run(program, "nowhere", "mesh", "state", fails=True, LD_LIBRARY_PATH=str(prefix / "lib"))
         require("invalid-argument: osm_options_set_ads_address()" in said, f"{program}: {said}")
@@ -538,12 +547,13 @@ def nobodys(place):
 
 
 def protos(place):
+    """A program with its own copy of the Envoy API links as linking.md says, under ld, mold and lld."""
     work = place.fresh("protos")
     own = work / "libhost_protos.a"  # the host's own build, the same to the last byte
     shutil.copy(place.static / "lib/libosm_envoy_api.a", own)
     units = {}
     for compiler in (GCC, CLANG):
-        flags = pkg_config(place, place.both, "--cflags", "osm-testing", "osm-envoy-api")
+        flags = ask_pkg_config(place, place.both, "--cflags", "osm-testing", "osm-envoy-api")
         flags = [f.replace("-I", "-isystem", 1) if "osm-envoy-api" in f else f for f in flags]
         units[compiler] = []
         for program, define in (("protos", []), ("mesh", ["-Dmain=run_mesh"])):
@@ -564,7 +574,7 @@ def protos(place):
 
     def link(name, prefix, compiler, *options, host=own):
         static = ["--static"] if prefix == place.static else []
-        libraries = pkg_config(place, prefix, *static, "--libs", "osm-testing", "osm-envoy-api")
+        libraries = ask_pkg_config(place, prefix, *static, "--libs", "osm-testing", "osm-envoy-api")
         (work / name).mkdir()
         program = work / name / "protos"
         place.run(compiler, *units[compiler], "-o", program, host, *options, *libraries)
@@ -599,6 +609,7 @@ def protos(place):
 
 
 def subproject(place):
+    """`add_subdirectory` in a host with its own fmt, Envoy API and C++23 leaves the host's settings alone."""
     xds = pathlib.Path(place.cache["OSM_XDS_BUILD_DIR"])
     place.root.mkdir(exist_ok=True)  # `install` may not have begun
     own = place.root / "libhost_protos.a"
@@ -631,6 +642,7 @@ def subproject(place):
 
 
 def refusals(place):
+    """The package refuses wrong uses with one clear sentence."""
     project = place.fresh("refused-project")
     (project / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\nproject(refused LANGUAGES ${LANGUAGE})\n"
@@ -675,7 +687,7 @@ CASES = {
     "find_package": find_package,
     "boost": boost,
     "examples": examples,
-    "pkg_config": pkg_config_case,
+    "pkg_config": pkg_config,
     "protos": protos,
     "subproject": subproject,
     "refusals": refusals,

@@ -1,3 +1,5 @@
+// cert-manager approves, denies and signs CertificateRequests as the real one does.
+//
 // Behaviour of cert-manager's CertificateRequests that plugins/cert_manager relies on.
 #include <doctest/doctest.h>
 

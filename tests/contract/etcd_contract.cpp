@@ -1,3 +1,5 @@
+// etcd creates, reads, compares and ends leases as the real one does.
+//
 // Answers of etcd's JSON gateway that plugins/etcd relies on.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-// Watches of etcd, and the store over them.
+// etcd pages, watches and compacts as the real one does, and the store over it passes the suite of
+// stores.
 #include <doctest/doctest.h>
 
 #include <atomic>

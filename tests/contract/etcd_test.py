@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The contract of etcd, kept by a real one."""
+"""A real etcd passes its contract."""
 
 import shutil
 import sys

@@ -1,3 +1,5 @@
+// An API server creates, applies, patches, conflicts and deletes as the real one does.
+//
 // Behaviour of single objects on an API server that plugins/kubernetes relies on.
 #include <doctest/doctest.h>
 

@@ -1,3 +1,5 @@
+// An API server pages, watches, bookmarks and compacts as the real one does.
+//
 // Behaviour of lists and watches on an API server that plugins/kubernetes relies on.
 #include <doctest/doctest.h>
 

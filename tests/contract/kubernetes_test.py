@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""The contracts of the API server and of cert-manager, kept by real ones: etcd, kube-apiserver and
-cert-manager's controller, without other controllers and without nodes."""
+"""A real API server and the real cert-manager pass their contracts.
+
+They are etcd, kube-apiserver and cert-manager's controller, without other controllers and without nodes.
+"""
 
 from contract import real
 

@@ -1,3 +1,5 @@
+// Vault signs, renews tokens and refuses as the real one does.
+//
 // Answers of Vault's HTTP API that plugins/vault relies on.
 #include <doctest/doctest.h>
 #include <openssl/x509v3.h>

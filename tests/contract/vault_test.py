@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The contract of Vault, kept by a real one that is set up as docs/certificates.md says."""
+"""A real Vault, set up as docs/certificates.md says, passes its contract."""
 
 import os
 import pathlib

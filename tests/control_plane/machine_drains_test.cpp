@@ -1,4 +1,4 @@
-// The answer to a machine that leaves the mesh.
+// A machine that leaves is drained once, and learns which proxies have acknowledged it.
 #include "control_plane/machine_drains.hpp"
 
 #include <doctest/doctest.h>

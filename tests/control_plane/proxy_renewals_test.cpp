@@ -1,4 +1,4 @@
-// The answer to a proxy about its own certificate, and the certificate that it gets.
+// A proxy learns if its certificate is current, and gets one for its own workload only.
 #include "control_plane/proxy_renewals.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A change is live when each proxy that it concerns has acknowledged it.
 #include "control_plane/receipts.hpp"
 
 #include <doctest/doctest.h>

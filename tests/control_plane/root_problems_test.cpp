@@ -1,4 +1,4 @@
-// The end of a root among the problems of the mesh.
+// A root that ends soon is a problem and a warning, an ended one an error.
 #include <doctest/doctest.h>
 
 #include <mutex>

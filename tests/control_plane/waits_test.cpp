@@ -1,4 +1,4 @@
-// Waits on the executor's own thread.
+// A wait on the executor's own thread is refused.
 #include <doctest/doctest.h>
 
 #include <future>

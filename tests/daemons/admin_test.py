@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The admin API, the osm command on top of it, and how problems reach people.
+"""The admin API and the `osm` command on top of it answer as documented; problems are in logs, metrics and
+lists.
 
 usage: admin_test.py --bin DIRECTORY
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The audit log: who got which certificate.
+"""The audit log has each certificate with its requester and reason, and stops none.
 
 usage: audit_test.py --bin DIRECTORY
 """

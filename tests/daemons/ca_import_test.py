@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""--ca-cert and --ca-key: an operator's CA becomes the mesh's, or it is said why not.
+"""An operator's CA becomes the mesh's, or is refused with a reason.
 
 usage: ca_import_test.py --bin DIRECTORY
 """

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""osm-cni as a container runtime calls it, by cnitool and with real network plugins before it.
+"""The CNI plugin, called by cnitool after real network plugins, redirects a pod, is repeatable, leaves
+other pods alone, refuses forged annotations; its installer comes back into a changed configuration, and
+removes all of it.
 
 usage: cni_test.py --bin DIRECTORY
 """

@@ -22,6 +22,8 @@ WINDOW = 12  # seconds in which osm-controller ends its streams
 
 
 class Drain(ShopTest):
+    """300 streams of a controller that is told to end are ended a few at a time, within 12 s."""
+
     SIZE = 300
 
     def test_streams_end_a_few_at_a_time_when_the_controller_is_told_to_end(self):
@@ -62,6 +64,10 @@ def probe(addresses, seconds):
 
 
 class Probes(ShopTest):
+    """p99 of `/health/alive` stays below 50 ms while 1,000 proxies reconnect, or below three times that
+    of an idle controller.
+    """
+
     SIZE, ROUNDS, LIMIT = 1000, 3, 0.05
 
     def test_a_probe_is_answered_while_a_thousand_proxies_reconnect(self):

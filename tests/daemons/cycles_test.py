@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The controller, with its gRPC server, starts and stops a hundred times, cleanly; under a
-sanitizer, without its complaint.
+"""The controller with its gRPC server starts and stops a hundred times cleanly, under a sanitizer without
+its complaint.
 
 usage: cycles_test.py --bin DIRECTORY
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`osm deny`: it writes the controller's mesh directory, waits until the denial is in force, and what
-is denied gets no certificate.
+"""`osm deny` writes, waits, lists and takes back, loses nothing to commands beside it, and denied
+identities get no certificate.
 
 usage: deny_test.py --bin DIRECTORY
 """

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The programs as files: hardened by the compiler and the linker, without a search path, and with a
-bill of their materials.
+"""The programs are hardened, search no folder for libraries, and have a bill of materials.
 
 usage: elf_test.py --bin DIRECTORY
 """

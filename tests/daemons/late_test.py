@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Daemons that start before their API server can be asked: they serve health and wait.
+"""A daemon whose API server is away, or gives it no Role, serves health, tells the reason, and ends at once
+on a signal.
 
 usage: late_test.py --bin DIRECTORY
 """

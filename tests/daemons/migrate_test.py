@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""`osm migrate check`: each object of an OSM v1.2 cluster that means less, more or nothing here.
+"""`osm migrate check` lists each object of an OSM v1.2 dump that means less, more or nothing, and no other;
+its exit code tells of access.
 
 usage: migrate_test.py --bin DIRECTORY
 """

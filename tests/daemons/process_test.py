@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Metrics of a daemon's process, beside what the kernel says of it.
+"""CPU, memory and descriptors in the metrics are those of the process.
 
 usage: process_test.py --bin DIRECTORY
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""osm-controller --remote-clusters: a kubeconfig that cannot be used is left out alone, by name, and
-a cluster that does not answer keeps nobody from starting.
+"""A kubeconfig that cannot be used is left out alone and told by name, and a cluster that is away keeps no
+controller from starting.
 
 usage: remote_clusters_test.py --bin DIRECTORY
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`osm vm renew`: a machine's certificate is replaced over the wire, by the machine itself.
+"""A machine replaces its own certificate over the wire, and with `--grpc` its workload's.
 
 usage: renew_test.py --bin DIRECTORY
 """

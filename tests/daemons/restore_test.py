@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A controller is restored from exactly the files and with exactly the commands of docs/run.md.
+"""A controller is restored with the commands of docs/run.md, before, during and after a root rotation.
 
 usage: restore_test.py --bin DIRECTORY
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Messages of a controller that cannot start, and its end on a signal.
+"""A start that fails names the cause and the remedy, and signals end the controller with status 0.
 
 usage: start_test.py --bin DIRECTORY
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The state directory: who may write to it, a CA that was lost from it, and the end of a CA.
+"""A state directory that another user controls is refused, and a CA that was lost or replaced beside its
+record; a CA that ends soon is a problem.
 
 usage: state_test.py --bin DIRECTORY
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`osm status`, with nobody connected: what it says of objects, and what it makes of its arguments.
+"""`osm status` tells the status of objects while no proxy is connected, and refuses wrong arguments.
 
 usage: status_test.py --bin DIRECTORY
 """

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The units of deploy/systemd: systemd understands them, and each command line starts and stops under
-the user, environment, limits, capabilities and writable directories of its unit.
+"""systemd understands every unit; the controller, interception, Envoy and renewal start by the command
+lines of their units, with the user, rights and writable directories that the units give, and stop in time;
+traffic stays redirected while Envoy is stopped.
 
 usage: units_test.py --bin DIRECTORY --envoy FILE
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What is the same of every command of osm: its exit codes, its errors, its times.
+"""Every command of osm has the same exit codes (done, failed, wrong usage, denied, could not ask, not yet),
+errors as JSON, one grammar of times, completion in bash, zsh and fish, and a version.
 
 usage: usage_test.py --bin DIRECTORY
 """

@@ -1,3 +1,4 @@
+// DNSResources become endpoints and workloads, whose names do not depend on their number.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Answers as name servers send them, and a name server on a socket.
+// Answers of name servers are read, and a round tells errors and silence of a real socket apart.
 #include "dns/lookup.hpp"
 
 #include <arpa/inet.h>

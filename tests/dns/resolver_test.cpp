@@ -1,3 +1,4 @@
+// Names are asked again after their TTL, and keep their addresses while servers are away.
 #include "dns_fixture.hpp"
 
 using namespace osm;

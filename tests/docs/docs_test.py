@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The documents say what is so.
+"""Links, quoted code, names, metrics, error codes and indexes of the documents agree with the tree;
+limitations stand on one page.
 
 usage: docs_test.py [--bin DIR] [UNITTEST ARGUMENT...]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The API reference: Doxygen has nothing to say against the headers, and they say what they must.
+"""Doxygen reports nothing, and each public declaration is explained.
 
 usage: reference_test.py DOXYFILE   (its output goes to a temporary directory)
 """

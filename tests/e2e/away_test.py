@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""No control plane at all, for a minute (OSM_TEST_LONG: half an hour): sidecars that run go on, and
-one that starts meanwhile passes nothing until a controller is back."""
+"""Without any controller for a minute (OSM_TEST_LONG: half an hour), sidecars that run lose no request and
+no connection. One that starts meanwhile passes nothing, and is configured within 5 s of the controller's
+return.
+"""
 
 import os
 import signal

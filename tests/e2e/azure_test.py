@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Machines of Azure on real Envoys, against a stand-in for Azure Resource Manager (lib/net/arm.py)."""
+"""Instances of a scale set come and go against a stand-in for ARM; calls continue while it throttles and is
+away.
+"""
 
 import json
 import re

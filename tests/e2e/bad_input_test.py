@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Whatever somebody writes into the mesh directory: the rest of the mesh goes on, and is told why not.
+"""Each kind of bad input is reported in full and harms nothing else.
 
 Every case names what the log line, /metrics, `osm problems` and `osm policy check` must say: code,
 file, line, object and field. A client calls all the while and must never be refused.

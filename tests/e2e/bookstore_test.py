@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The demo as people run it; and that it leaves nothing behind, even when it is interrupted."""
+"""The demo passes each step and leaves nothing behind, also after Ctrl-C."""
 
 import pathlib
 import re

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""libosm's C interface: the hosts of examples/c_host and examples/python_host configure real Envoys."""
+"""The hosts of examples/c_host (C, a directory) and examples/python_host (ctypes, objects in memory)
+configure two Envoys each; a permission that is deleted ends calls.
+"""
 
 import json
 import os

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The smallest mesh: one HTTP client, one HTTP server, and whether SMI decides between them."""
+"""One client and one server: SMI allows and denies, a restart of the controller changes nothing, and no key
+is in any log or dump.
+"""
 
 import signal
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The controller as a process: what stops its start, what it says, how it ends."""
+"""A start that fails names the cause and the remedy; the state directory is private."""
 
 import re
 import signal

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A thief has a machine's keys: once its account or its UUID is denied, servers and the controller
-refuse them within seconds. What the account has open ends with the drain time. Requests and new
-connections of others go on."""
+"""Stolen keys of a denied account or proxy are refused within five seconds, and its open connections end
+with the drain time; requests of others go on.
+"""
 
 import http.client
 import time

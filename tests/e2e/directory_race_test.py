@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Twenty processes that want the mesh's CA at the same instant, in one directory: one makes it, all
-have the same, whoever is killed in between. Without a mesh around it."""
+"""Twenty processes that race for the CA in one directory end with one CA."""
 
 import pathlib
 import stat

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Machines behind DNS names, on real Envoys: a real name server changes its records, and goes away."""
+"""Machines behind the names of a real name server serve; records come and go, and calls continue without
+the server.
+"""
 
 import json
 import signal

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Egress: destinations outside of the mesh by host, TLS name and address, through real Envoys.
+"""Egresses open hosts and routes, TLS names and addresses outside of the mesh, in both modes and without a
+TrafficTarget. The exact headers leave, several objects add up, and changes apply without a restart.
 
 The outside is a namespace with an address for each server. The account of machine "client" has a
 TrafficTarget; that of "loner" is named by Egresses alone.

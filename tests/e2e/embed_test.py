@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""examples/embed: a vendor's control plane configures two Envoys, with a listener of its own."""
+"""examples/embed configures two Envoys, with a listener of the vendor's own."""
 
 import signal
 

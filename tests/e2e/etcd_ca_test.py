@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The mesh's CA in a real etcd: made once whoever comes first, read by all, and what is said when
-etcd is away. Controllers that share it rotate its root together."""
+"""The CA in a real etcd survives a race of twenty processes and outages, and untrusted servers and users
+are refused. Two controllers rotate its root together, one of them cut off or killed.
+"""
 
 import base64
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""A mesh in etcd with users of its own: controllers have the documented role and nothing else.
-Their tokens end, and members forget them."""
+"""A mesh in etcd with users of etcd: the documented role suffices, controllers survive tokens that end or
+that members forget and a new password, and other users are refused with the reason.
+"""
 
 import pathlib
 import re

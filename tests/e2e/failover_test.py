@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Machines know the controllers by one DNS name. Each proxy is at one of them, and goes to another
-when that one is killed, or when the name no longer has its address."""
+"""Machines know three controllers by one DNS name; a proxy goes to another one when its own is killed or
+leaves the name, obeys new policies and renews its certificate there.
+"""
 
 import json
 import signal

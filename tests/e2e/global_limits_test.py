@@ -1,6 +1,9 @@
 #!/usr/bin/python3
-"""UpstreamTrafficSettings whose limits a real rate-limit server counts, over two servers of one
-Service, with real Envoys. Each limit is used once, since its count stays."""
+"""A real rate-limit server counts requests, headers, paths and connections over two servers, in both modes;
+changed descriptors keep open connections; without the server they pass or fail as the setting says.
+
+Each limit is used once, since its count stays.
+"""
 
 import contextlib
 import http.client

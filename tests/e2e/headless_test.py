@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A headless service: whoever dials one of its machines reaches that one, whatever it is called."""
+"""A request to a machine of a headless Service reaches that machine, under any host name."""
 
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Access to the controller: refusals as a real Envoy reports them, and their stable codes."""
+"""The controller serves valid proxy certificates of known workloads only, and Envoy reports the refusals."""
 
 import datetime
 import os

@@ -1,5 +1,8 @@
 #!/usr/bin/python3
-"""IngressBackends: gateways outside of the mesh call a workload, with real Envoys and a real nginx."""
+"""A real nginx and a real Envoy outside of the mesh are admitted by address or certificate, as the source
+Service's machines come and go, in both modes; workloads, wrong certificates and wrong names are refused;
+the authorizer and limits count.
+"""
 
 import http.client
 import json

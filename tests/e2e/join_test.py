@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""A machine joins the mesh by itself with a token: its key is made on it, and the token is for one
-machine and for one use."""
+"""Machines join by themselves with a token, which works once, for one machine, and is told to the
+controller only. A machine that joins anew is not drained any more.
+"""
 
 import base64
 import json

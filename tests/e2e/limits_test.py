@@ -1,6 +1,10 @@
 #!/usr/bin/python3
-"""UpstreamTrafficSettings: rate limits of a server's sidecar, and connection limits of a client's,
-with real Envoys. Each limit has numbers of its own, since an equal limit keeps its bucket."""
+"""Requests, connections and paths beyond an UpstreamTrafficSetting's limits are refused, in both modes;
+refused requests take no token; a changed HTTP limit keeps open connections; a server that fails repeatedly
+is left out for a while.
+
+Each limit has numbers of its own, since an equal limit keeps its bucket.
+"""
 
 import contextlib
 import http.client

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The Envoy of a machine that asks for it answers for names of Services that come and go."""
+"""A machine that asks resolves Services that come and go, by UDP and by the libc; other names reach its
+name server; `--remove` gives that back.
+"""
 
 import json
 import socket

@@ -1,5 +1,8 @@
 #!/usr/bin/python3
-"""Metrics of sidecars: a real Prometheus scrapes real Envoys, and counts each request once."""
+"""A real Prometheus with the jobs of deploy/prometheus counts each request once, by caller and status, and
+a caller cannot add series by its requests. Alerts fire and stop, each metric of the rules and dashboards is
+scraped, and the cost of a series is bounded.
+"""
 
 import collections
 import http.client

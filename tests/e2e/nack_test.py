@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An object that the mesh accepts and Envoy refuses is named, and left out alone.
+"""An object that Envoy refuses is named and left out alone.
 
 Such an object is a regex that costs more than the proxies' operator allows
 (re2.max_program_size.error_level), and less than the mesh does.

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""A Service that comes, changes or goes sends each proxy at most 4 kB, whatever the number of
-Services, and ends no connection to another Service."""
+"""An added, changed or removed Service sends each proxy at most 4 kB over delta, and ends no connection to
+another Service; an application does not reach its own proxy's listeners by port 15001 or 15003.
+"""
 
 import json
 import sys

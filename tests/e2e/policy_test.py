@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Effect of policies on requests and connections: routes, merging, TCP, permissive mode, outsiders."""
+"""Real Envoys obey merged targets, TCP rules and the permissive mode, and refuse forged headers and clients
+outside of the mesh.
+"""
 
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED

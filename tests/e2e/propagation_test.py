@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An edit of a file reaches the proxies it concerns in under a second, and no others at all."""
+"""An edit reaches the proxies that it concerns within a second, and no others."""
 
 import time
 

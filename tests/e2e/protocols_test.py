@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Protocols that proxies break, through two real Envoys: HTTP/1.0, HTTP/2 without TLS, WebSocket,
-gRPC streams with trailers, servers that speak first, connections that are closed on one side, and
-silent ones."""
+"""Protocols that proxies break pass two real Envoys, in both modes: HTTP/1.0, HTTP/2 without TLS,
+WebSocket, gRPC streams with trailers, servers that speak first and half-closed connections. Silent streams
+and connections end after the idle time of their Service.
+"""
 
 import contextlib
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""When `osm status --wait` says Applied, the traffic obeys; a proxy that does not answer is named."""
+"""When `osm status --wait` reports Applied, traffic obeys; silent proxies are named."""
 
 import subprocess
 import time

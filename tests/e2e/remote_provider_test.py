@@ -1,6 +1,10 @@
 #!/usr/bin/python3
-"""A machine whose endpoints and workload come from a provider process in Python, examples/consul_provider,
-over --providers. Consul is a stand-in that follows its HTTP API (lib/net/consul.py)."""
+"""The machine of a provider process serves; calls continue while the process or its platform is away; an
+account that it may not name is left out and reported.
+
+A machine whose endpoints and workload come from a provider process in Python, examples/consul_provider,
+over --providers. Consul is a stand-in that follows its HTTP API (lib/net/consul.py).
+"""
 
 import json
 import signal

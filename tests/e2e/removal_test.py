@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Under load no request fails while a backend's Service is deleted, nor while a machine leaves one.
+"""No request fails while a backend's Service is deleted; a machine that leaves a Service serves until its
+clients know, and obeys revocations meanwhile.
 
 Requests alternate between two machines. Each lane has Services of its own: a split, and a pool that
 selects both machines by a label. OSM_TEST_LONG=1 repeats each removal 200 times, over four lanes.

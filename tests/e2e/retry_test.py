@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Retries: how often a real Envoy sends a request that fails, by the server's own count."""
+"""A server counts as many tries of each request as the Retry says, in both modes, only for its Services,
+and none without the feature flag.
+"""
 
 import json
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""A root of the mesh is replaced by another under load: no request fails, and in the end who has
-only the old one is turned away. The controller is killed in between."""
+"""A root is replaced under load, with a killed controller; the old root is refused afterwards; a silent
+proxy is left behind.
+"""
 
 import json
 import os

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""A Service whose last machine goes and comes back: its client gets 503, and no listener changes."""
+"""While a Service has no machine its clients get 503 or closed connections, also after a restart of the
+controller; no listener changes.
+"""
 
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import REFUSED

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Effect of TrafficSplits on requests and TCP connections, also of one without a destination."""
+"""TCP connections are divided by weight; without a weight requests get 503, connections are closed, and the
+apex's own endpoints get nothing.
+"""
 
 import collections
 import re

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""Telemetry: access logs of the workloads that objects select, read from real Envoys and from a real
-OpenTelemetry collector, and the spans of a request over two hops."""
+"""The most specific Telemetry decides on real access logs as objects and labels change, and no request
+fails; a real collector gets the records of the workloads that name it and of no others; spans of two hops
+are parent and child by Zipkin and by OpenTelemetry.
+"""
 
 import itertools
 import pathlib

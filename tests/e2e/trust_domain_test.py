@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The mesh moves to another trust domain under load: no request fails, in the end everything has its
-new name, and who has an old one is turned away."""
+"""The mesh moves to another trust domain under load; old names are refused afterwards."""
 
 import datetime
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Certificates from a real Vault, set up as docs/certificates.md says: the mesh works, and goes on
-working while Vault is sealed, away, or takes the token no more; nobody ever sees that token."""
+"""Certificates come from a real Vault, and the mesh goes on while Vault is sealed, is stopped or refuses
+the token, which nobody sees.
+"""
 
 import json
 import os

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Services without an address get one of --service-cidr, which is the same after a restart."""
+"""Services without an address get one of `--service-cidr`; calls to it work, and it is the same after a
+restart and when Services come.
+"""
 
 import ipaddress
 

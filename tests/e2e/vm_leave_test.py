@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""A machine is drained and leaves the mesh under load: no request fails, and nothing of the mesh
-stays on the machine."""
+"""A machine is drained, taken back and leaves the mesh under load: no request fails, and no file or
+iptables chain stays.
+"""
 
 import json
 import subprocess

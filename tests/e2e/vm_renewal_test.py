@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Machines replace their own certificates under load: Envoy takes them without a restart, its stream
-stays, and no request fails."""
+"""Machines renew their own certificates under load, and Envoy keeps its stream; after an absence longer
+than the validity all return unaided.
+"""
 
 import time
 

@@ -1,4 +1,4 @@
-// The osm command against a mesh inside another program.
+// The `osm` command shows proxies, problems and certificates of an embedded mesh.
 #ifdef OSM_COMMAND  // set if the daemons are built
 #include <doctest/doctest.h>
 

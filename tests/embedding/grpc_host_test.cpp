@@ -1,5 +1,5 @@
-// The same promises with gRPC listening. Debian's gRPC is not instrumented: not under
-// ThreadSanitizer.
+// Two meshes in one process with gRPC listening share nothing but the executor, and shutdown keeps
+// its deadline. Debian's gRPC is not instrumented: not under ThreadSanitizer.
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <sys/socket.h>

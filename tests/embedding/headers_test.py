@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The front door is small: few headers at its top, and few that a control plane needs.
+"""At most 15 headers are at the top of `include/osm`, and at most 15 are reached from `control_plane.hpp`.
 
 usage: headers_test.py INCLUDE_DIR
 """

@@ -1,4 +1,5 @@
-// libosm inside somebody else's program: what it must not do to its host.
+// Two meshes in one process share nothing but the executor, and leave threads, signals and output
+// alone.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,3 +1,5 @@
+// Tokens of machines work once, of all replicas for one caller, end in time, and their secrets are
+// not recorded.
 #include "admin/join_tokens.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// An embedder adds a kind of its own: one row and its decoder, and no file of the library changes.
+// An embedder's kind needs a row and a decoder: it is stored, checked, listed and has receipts.
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>

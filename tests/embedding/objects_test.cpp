@@ -1,4 +1,5 @@
-// Objects over the admin API, with a writer of the host.
+// `osm apply` and others validate objects through a host's writer, without lost updates, and are
+// refused where objects are written elsewhere.
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>

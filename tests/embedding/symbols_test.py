@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""A host finds no surprise in what the rooms are made of: no environment, signals, output or threads
-of the library's own, and nothing of ours that changes between two meshes of one process.
+"""The archives use no environment, signals, output or threads, and have no mutable globals.
 
 usage: symbols_test.py ARCHIVE...
 """

@@ -1,3 +1,5 @@
+// Endpoints of several providers are merged, in a declared order with declared weights, and a
+// failing provider keeps its last endpoints.
 #include "endpoint/endpoint_table.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A provider leaves a running mesh with its endpoints, and may be destroyed.
 #include "osm/providers/removable_provider.hpp"
 
 #include <doctest/doctest.h>

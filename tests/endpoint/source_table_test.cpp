@@ -1,3 +1,4 @@
+// Addresses behind source Services are merged, and a failing provider keeps its last ones.
 #include "endpoint/source_table.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The first CA in etcd stays, and errors name the endpoint, the reason and the remedy.
 #include <doctest/doctest.h>
 
 #include <utility>

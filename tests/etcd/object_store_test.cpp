@@ -1,3 +1,5 @@
+// Objects in etcd are listed, watched and kept over outages, compactions, lagging members and
+// restores.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// An object in etcd is replaced only in the version that was read, and each has one key.
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// Replicas read each other in etcd, and the oldest leads, never two at once.
 #include <doctest/doctest.h>
 
 #include "etcd/client.hpp"

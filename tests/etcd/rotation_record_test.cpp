@@ -1,3 +1,4 @@
+// The record of a rotation in etcd is replaced only by who read its last version.
 #include <doctest/doctest.h>
 
 #include "etcd/client.hpp"

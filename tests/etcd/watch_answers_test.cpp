@@ -1,3 +1,4 @@
+// Answers to a watch are read wherever they are cut, and foreign ones are refused.
 #include "etcd/watch_answers.hpp"
 
 #include <doctest/doctest.h>

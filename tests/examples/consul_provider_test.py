@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""examples/consul_provider: services of Consul become lists of the providers' protocol.
+"""Services of Consul become lists of the providers' protocol, also after outages, refused tokens, faults of
+TLS, answers without rights and an index that goes back. The provider is idle while nothing changes, and has
+at most 150 lines.
 
 usage: consul_provider_test.py --bin DIR
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""examples/custom_endpoints_provider: endpoints of an HTTP inventory become the mesh's.
+"""Endpoints of an HTTP inventory become the mesh's, and the provider passes the conformance suite.
 
 usage: custom_endpoints_provider_test.py --bin DIR
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""examples/custom_mesh_spec: a vendor's table of services and callers decides who may call whom.
+"""A vendor's table of services and callers decides who may call whom.
 
 usage: custom_mesh_spec_test.py --bin DIR
 """

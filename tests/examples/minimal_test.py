@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""examples/minimal: a mesh from a directory in few lines and few names, for real proxies.
+"""examples/minimal has at most 40 lines and eight names of libosm, and configures its proxies.
 
 usage: minimal_test.py --bin DIR
 """

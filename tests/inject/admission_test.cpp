@@ -1,3 +1,4 @@
+// AdmissionReviews are parsed within bounds and answered with the uid of the request.
 #include "inject/admission.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A real Envoy accepts the bootstrap of a machine, and unsafe values are refused.
 #include "osm/inject/vm_bootstrap.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A pod gets its patch and Secret, and a failure refuses the pod with a reason.
 #include "osm/inject/injector.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The interception script applies, changes and removes its rules in a network namespace.
 #include "osm/inject/interception.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A real Envoy accepts the bootstrap of a pod, and only the key file holds the key.
 #include "inject/pod_bootstrap.hpp"
 
 #include <doctest/doctest.h>

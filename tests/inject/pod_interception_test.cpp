@@ -1,4 +1,5 @@
-// The annotation by which a CNI plugin knows a pod's interception.
+// The CNI plugin runs the script that osm-init would run; no forged annotation gets text into it;
+// its pods satisfy PodSecurity restricted.
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>

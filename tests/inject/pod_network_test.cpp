@@ -1,3 +1,6 @@
+// Probes, hooks and the port for Prometheus work through a real Envoy in a pod's network
+// namespace; floods of that port are refused.
+//
 // An injected pod in a network namespace of its own: the init container's command with
 // /bin/sh and iptables-restore, and probes through a real Envoy.
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Golden pods are patched as recorded, and conflicting pods are refused.
 #include "inject/pod_patch.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Properties of every pod: random pods of everything that injection looks at.
+// For random pods of everything that injection looks at the patch applies, probes stay reachable,
+// and a second patch is empty.
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>

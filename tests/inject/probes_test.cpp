@@ -1,3 +1,4 @@
+// Probes and HTTP hooks are redirected to the sidecar.
 #include "inject/probes.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The webhook warns about policies without effect and refuses conflicts.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,3 +1,4 @@
+// The webhook keeps MeshRootCertificates in a state that a rotation can handle.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,3 +1,4 @@
+// The webhook refuses invalid objects with all their faults and allows deletions.
 #include <doctest/doctest.h>
 
 #include <chrono>

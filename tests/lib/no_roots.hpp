@@ -1,4 +1,4 @@
-// A root rotation without declared roots, for tests of its users.
+// A root rotation without any root, for tests of its users.
 #pragma once
 
 #include <memory>

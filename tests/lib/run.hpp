@@ -1,4 +1,4 @@
-// Seed and length of one run of a test program, from its environment.
+// The seed of the run (`OSM_TEST_SEED`), generators that start at it, and longer models.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""The seed of one run of a test program."""
+"""The seed of the run (`OSM_TEST_SEED`), generators that start at it, and longer models."""
 
 import functools
 import os

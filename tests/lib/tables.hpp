@@ -1,4 +1,5 @@
-// Changes of one entry of a model::Table. The catalog changes many entries at once, with TableEdit.
+// A `model::Table` with one entry added, replaced or removed. The catalog changes many entries at
+// once, with TableEdit.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// A directory that is gone with its files at the end of a test.
+// A directory that is deleted with the object.
 #pragma once
 
 #include <doctest/doctest.h>

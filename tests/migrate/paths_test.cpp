@@ -1,4 +1,5 @@
-// Expressions of paths: forms that they accept, and paths that two of them share.
+// No expression of paths is cleared that accepts another form than the normal one, and two that
+// share a path overlap.
 #include "migrate/paths.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Names of platforms become names of Services, or are refused.
 #include "osm/values/endpoint.hpp"
 
 #include <doctest/doctest.h>

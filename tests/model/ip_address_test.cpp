@@ -1,3 +1,4 @@
+// Addresses that no host can have are not unicast.
 #include "model/ip_address.hpp"
 
 #include <doctest/doctest.h>

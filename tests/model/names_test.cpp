@@ -1,3 +1,4 @@
+// DNS names, UUIDs, SPIFFE ids and common names are accepted in their canonical form only.
 #include "model/names.hpp"
 
 #include <doctest/doctest.h>

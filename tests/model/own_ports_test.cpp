@@ -1,3 +1,4 @@
+// A workload serves the ports of its Services, and conflicting protocols are resolved by name.
 #include "model/own_ports.hpp"
 
 #include <doctest/doctest.h>

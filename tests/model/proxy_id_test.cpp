@@ -1,3 +1,5 @@
+// A workload's name gives the UUID that a machine of this name has; UUIDs are read in lower case
+// only.
 #include "osm/values/proxy_id.hpp"
 
 #include <doctest/doctest.h>

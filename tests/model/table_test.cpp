@@ -1,3 +1,4 @@
+// A persistent table equals an ordered map after any changes and shares unchanged entries.
 #include "model/table.hpp"
 
 #include <doctest/doctest.h>

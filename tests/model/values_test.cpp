@@ -1,4 +1,5 @@
-// The mesh's values: services, proxies' types, objects and their problems, snapshots' changes.
+// Protocols of ports, names of clusters, types of resources and lines of fields are read and
+// written as documented.
 #include <doctest/doctest.h>
 
 #include "lib/tables.hpp"

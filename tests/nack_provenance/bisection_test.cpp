@@ -1,3 +1,4 @@
+// The search for refused objects finds all of them within its bound of trials.
 #include "nack_provenance/bisection.hpp"
 
 #include <doctest/doctest.h>

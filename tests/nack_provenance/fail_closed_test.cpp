@@ -1,5 +1,4 @@
-// A search never allows anybody what was taken away: neither in its trials, which the rig watches,
-// nor in its verdict.
+// A search for a refused object never allows what the newest mesh forbids.
 #include <doctest/doctest.h>
 
 #include "nack_provenance/nack_provenance.hpp"

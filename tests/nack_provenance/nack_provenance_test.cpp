@@ -1,3 +1,4 @@
+// The object behind a NACK is named and left out alone.
 #include "nack_provenance/nack_provenance.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// A mesh with older objects allows nothing that the newest mesh does not.
 #include "nack_provenance/still_allowed.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The objects that shape a proxy's resources come first in a search.
 #include "nack_provenance/suspects.hpp"
 
 #include <doctest/doctest.h>

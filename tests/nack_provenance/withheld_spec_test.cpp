@@ -1,3 +1,4 @@
+// A withheld object is left out alone, listed as a problem, and returns when it changes.
 #include "nack_provenance/withheld_spec.hpp"
 
 #include <doctest/doctest.h>

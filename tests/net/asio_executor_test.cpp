@@ -1,3 +1,4 @@
+// Tasks, timers and descriptors run on the event loop and stop with their handles.
 #include "osm/runtime/asio_executor.hpp"
 
 #include <doctest/doctest.h>

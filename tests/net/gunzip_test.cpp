@@ -1,3 +1,4 @@
+// Compressed bodies are decompressed in any pieces, within a bound, and damage is refused.
 #include "net/gunzip.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Streamed answers arrive in order with flat memory.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Calls share bounded connections, and broken connections are replaced when that is safe.
 #include "osm/net/http_client.hpp"
 
 #include <doctest/doctest.h>

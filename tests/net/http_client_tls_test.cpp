@@ -1,3 +1,4 @@
+// Servers are verified by name, address, CA, time and purpose.
 #include <doctest/doctest.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>

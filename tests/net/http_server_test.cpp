@@ -1,3 +1,5 @@
+// Requests are bounded in size, time and number, answers carry safe headers, and old connections
+// end with a response.
 #include "osm/net/http_server.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Renewed certificates are used by the next handshake, and client certificates are checked.
 #include <doctest/doctest.h>
 
 #include <atomic>

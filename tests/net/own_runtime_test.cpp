@@ -1,4 +1,4 @@
-// The runtime of a host that has none.
+// An `OwnRuntime` has threads, a log and metrics of its own and ends them in order.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Output as text: addresses, JSON strings, log lines, metrics.
+// Addresses, JSON, log lines and metrics cannot be forged by their content.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Options of a remote provider, and the file of --providers.
+// Options and the file of `--providers` are checked, and faults name file, line, field and remedy.
 #include <doctest/doctest.h>
 
 #include "remote/remote_rig.hpp"

@@ -1,3 +1,6 @@
+// A provider process is followed through outages, silence, wrong messages and lists beyond bounds;
+// its last lists stay.
+//
 // A remote provider against a process that serves the protocol: real gRPC on a Unix socket.
 #include "osm/remote/provider.hpp"
 

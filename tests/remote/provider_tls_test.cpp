@@ -1,4 +1,4 @@
-// A remote provider on a TCP port: mutual TLS, and nothing else.
+// Nothing is listed without both certificates, and files are read again.
 #include <doctest/doctest.h>
 
 #include "net/tls_fixture.hpp"

@@ -1,4 +1,5 @@
-// Checks of what a provider lists: names, addresses and identities.
+// Names, addresses and accounts that a provider may not list are left out alone and named;
+// problems are bounded.
 #include "remote/reader.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Proxies and replicas as evidence of a rotation: those that hold a step, and for how long.
+// Silent and absent proxies hold a step for a bounded time; replicas' reports are merged as sets.
 #include <doctest/doctest.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// Each step of a rotation waits for its evidence, and no order of events makes two proxies refuse
-// each other.
+// Each step of a root rotation waits for its evidence, and no order of events separates two
+// proxies.
 #include <doctest/doctest.h>
 
 #include <algorithm>

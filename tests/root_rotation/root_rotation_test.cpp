@@ -1,4 +1,4 @@
-// Replicas rotate a root together: all act on one record, and no replica is ahead of another.
+// Replicas rotate a root together by one shared record.
 #include "osm/certificate/root_rotation.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The health of the CA that signs.
+// A CA that has not signed for a while is reported until it signs.
 #include "root_rotation/root_set.hpp"
 
 #include <doctest/doctest.h>

@@ -49,7 +49,10 @@ class ListenerTest(attacked.MeshTest):
 
 
 class Exhaustion(ListenerTest):
-    """Not under UBSan: it opens a pipe to look at an object, and takes a failure for a bad one."""
+    """The ADS port accepts again after all descriptors were used up.
+
+    Not under UBSan: it opens a pipe to look at an object, and takes a failure for a bad one.
+    """
 
     FLAGS = ("--ads-max-unverified-per-address", "0")
 

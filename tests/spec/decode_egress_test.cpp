@@ -1,3 +1,4 @@
+// An Egress is read; bad elements are left out alone, and a list of bad ones allows nothing.
 #include <doctest/doctest.h>
 
 #include "osm/values/egress.hpp"

@@ -1,5 +1,5 @@
-// Objects with a bad element: only the element is left out where that narrows access, otherwise the
-// object.
+// A bad element is left out alone where that narrows what the object allows, and its problem says
+// so.
 #include <doctest/doctest.h>
 
 #include <algorithm>

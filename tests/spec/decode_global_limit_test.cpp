@@ -1,4 +1,4 @@
-// Limits of an UpstreamTrafficSetting that a rate-limit server counts.
+// Limits that a rate-limit server counts are read, and their faults refused with fields.
 #include <doctest/doctest.h>
 
 #include <chrono>

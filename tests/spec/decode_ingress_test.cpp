@@ -1,3 +1,5 @@
+// An IngressBackend is read; a bad backend or source is left out alone, and a backend whose
+// callers no source limits is left out.
 #include <doctest/doctest.h>
 
 #include "osm/values/ingress_backend.hpp"

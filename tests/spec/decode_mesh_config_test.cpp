@@ -1,4 +1,4 @@
-// MeshConfig's sections that name other servers: tracing, external authorization, the gateway.
+// MeshConfig's tracing, authorization, health checks and gateway are decoded with their defaults.
 #include "spec/decode_cases.hpp"
 
 using namespace osm;

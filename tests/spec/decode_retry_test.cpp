@@ -1,3 +1,4 @@
+// A Retry is read; a bad destination is left out alone.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// MeshRootCertificates of each provider are decoded, and no error repeats a private key.
 #include <doctest/doctest.h>
 
 #include <boost/json/value.hpp>

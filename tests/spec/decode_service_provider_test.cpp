@@ -1,3 +1,4 @@
+// A ServiceProvider is read; one fault leaves the whole order out.
 #include <doctest/doctest.h>
 
 #include "osm/values/service_provider.hpp"

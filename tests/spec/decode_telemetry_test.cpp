@@ -1,3 +1,5 @@
+// Telemetries and ExtensionServices are read; a format has only commands that every Envoy knows; a
+// bad export is left out alone.
 #include <doctest/doctest.h>
 
 #include <chrono>

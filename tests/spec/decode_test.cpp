@@ -1,3 +1,4 @@
+// Services and SMI objects are decoded, and each fault is reported with field, line and remedy.
 #include "spec/decode.hpp"
 
 #include <doctest/doctest.h>

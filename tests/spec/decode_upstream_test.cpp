@@ -1,3 +1,4 @@
+// An UpstreamTrafficSetting is read, and one for another namespace's Service is refused.
 #include <doctest/doctest.h>
 
 #include <chrono>

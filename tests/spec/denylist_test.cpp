@@ -1,4 +1,4 @@
-// Denylists: decoding, and their union in a mesh specification.
+// Denylists are united, and a bad element takes no other away.
 #include "osm/values/denylist.hpp"
 
 #include <doctest/doctest.h>

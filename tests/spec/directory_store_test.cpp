@@ -1,3 +1,4 @@
+// Edits of a directory notify the changed keys, and a broken file keeps its last content.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 

@@ -1,4 +1,5 @@
-// The last valid MeshConfig, in a record: after a deletion, a restart, and on another replica.
+// The last MeshConfig stays in force after a deletion, a restart and on other replicas; an invalid
+// copy is refused.
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,3 +1,5 @@
+// A change decodes one object, invalid objects are left out, and MeshConfig and namespaces are
+// followed.
 #include "osm/spec/object_mesh_spec.hpp"
 
 #include <doctest/doctest.h>

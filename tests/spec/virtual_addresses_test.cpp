@@ -1,3 +1,5 @@
+// Allocated addresses follow from the names alone, in any order of arrival; written ones win;
+// networks that cannot be used are refused.
 #include "spec/virtual_addresses.hpp"
 
 #include <doctest/doctest.h>

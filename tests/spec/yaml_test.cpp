@@ -1,3 +1,4 @@
+// YAML is read by the core schema with lines of fields, within bounds of depth, size and aliases.
 #include "spec/yaml.hpp"
 
 #include <doctest/doctest.h>

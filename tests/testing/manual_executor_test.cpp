@@ -1,3 +1,4 @@
+// The manual executor, clock, log and metrics behave as documented.
 #include "osm/testing/manual_executor.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The certificate manager in memory keeps the contract of the real one.
 #include "osm/testing/memory_certificate_manager.hpp"
 
 #include <doctest/doctest.h>

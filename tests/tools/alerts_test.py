@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""deploy/prometheus and deploy/grafana without a mesh: promtool accepts rules, queries and
-configurations, and each alert fires on made-up series that are bad, and not on good ones."""
+"""Each alert fires on bad series and not on good ones, and has its section in docs/alerts.md; promtool
+reads rules, dashboards and configurations.
+"""
 
 import json
 import pathlib

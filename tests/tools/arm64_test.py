@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The library, the programs and the unit tests, cross-compiled for arm64; the tests run under qemu-user.
+"""Library, programs and unit tests cross-compile for arm64; under qemu-user the tests pass and a controller
+serves the bookstore.
 
 usage: arm64_test.py
 

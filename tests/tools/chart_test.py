@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""charts/osm: `osm install --dry-run` writes the objects that Helm writes, and refuses what it does.
+"""`osm install --dry-run` writes the objects that Helm writes, for defaults, options and random values, and
+refuses what Helm refuses.
 
 usage: chart_test.py --bin DIRECTORY [--helm PROGRAM]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The library and its unit tests in a root of Debian 13, with that release's compiler and libraries.
+"""Library and unit tests compile and pass in a root of Debian 13.
 
 usage: debian_13_test.py
 

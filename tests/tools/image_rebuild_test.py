@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The programs compiled again at another path, without a cache of compiled files, give the same
-images.
+"""Programs that are compiled again at another path, without ccache, give equal images.
 
 usage: image_rebuild_test.py --bin DIRECTORY
 """

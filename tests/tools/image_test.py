@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""tools/image: images are equal, complete and small in rights; a registry takes and gives them.
+"""Container images are equal when made again elsewhere; their bill names every program and library; a
+registry gives what it took; the programs run as their user, and rules are written with nft or legacy.
 
 usage: image_test.py --bin DIRECTORY [--registry PROGRAM]
 """

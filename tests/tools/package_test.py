@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The Debian packages in a fresh Debian 12: they install, run, serve a consumer, and go without a trace
-except for a CA.
+"""The Debian packages install in a fresh Debian 12; the programs run, the controller serves the bookstore,
+a consumer builds with `libosm-dev`; an upgrade keeps the conffile; a purge leaves nothing but a CA, its
+user and the mesh's objects.
 
 usage: package_test.py [--packages DIRECTORY] [--root DIRECTORY]
 

@@ -1,4 +1,4 @@
-// The differential oracle: what translation makes real Envoys do, against what the policies say.
+// Real Envoys answer random requests exactly as the policies say.
 #include <random>
 #include <regex>
 #include <set>

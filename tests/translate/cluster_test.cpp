@@ -1,3 +1,4 @@
+// Clusters pin identities, SNI, ALPN and TLS parameters.
 #include "envoy/config/cluster/v3/cluster.pb.h"
 
 #include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"

@@ -1,3 +1,4 @@
+// The config dump tells acknowledged, pending and refused resources apart and shows no key.
 #include "translate/config_dump.hpp"
 
 #include "certificate/issuance.hpp"

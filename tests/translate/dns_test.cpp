@@ -1,4 +1,5 @@
-// The listener by which a machine's Envoy answers for names.
+// A machine that asks has the names of its hosts file; only names and addresses change its
+// listener.
 #include "envoy/extensions/filters/udp/dns_filter/v3/dns_filter.pb.h"
 
 #include <map>

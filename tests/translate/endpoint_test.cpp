@@ -1,3 +1,4 @@
+// Clients get the endpoints of allowed identities only, with localities and weights.
 #include "envoy/config/endpoint/v3/endpoint.pb.h"
 #include "translate/snapshots.hpp"
 

@@ -1,4 +1,5 @@
-// Limits of a Service that a rate-limit server counts: filters of its servers, and their routes.
+// A rate-limit server is asked about the requests and connections of its Service, and of no other;
+// descriptors change no listener.
 #include <chrono>
 
 #include "envoy/extensions/filters/http/ratelimit/v3/rate_limit.pb.h"

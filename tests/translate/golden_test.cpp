@@ -1,3 +1,5 @@
+// Golden meshes translate to the recorded resources, and a real Envoy accepts them all.
+//
 // Golden meshes: tests/golden/<case>/in.yaml, as a user writes it, and beside it one folder per
 // machine with what its proxy is sent. tools/golden writes them.
 #include <cstdlib>

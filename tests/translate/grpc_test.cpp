@@ -1,3 +1,6 @@
+// A gRPC library gets listeners by name, file certificates, pins and RBAC, and no field that it
+// refuses; an Envoy offers it ALPN h2 on its ports only.
+//
 // Resources of gRPC libraries, which are proxies without Envoy (docs/adr/0065).
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"

@@ -1,4 +1,4 @@
-// A headless service: who dials one of its pods reaches that pod.
+// A request to a pod of a headless Service reaches that pod, under that Service's policy.
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
 #include "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.pb.h"
 #include "envoy/extensions/transport_sockets/tls/v3/tls.pb.h"

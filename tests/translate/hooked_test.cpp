@@ -1,3 +1,4 @@
+// A resource hook can add, change and remove resources, and its failures are reported.
 #include "translate/hooked.hpp"
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Calls from outside of the mesh: chains that no sidecar's connection reaches, and routes that
-// check addresses and names.
+// Chains for gateways take no sidecar's connection; addresses and names are checked in routes, and
+// an empty list admits nobody.
 #include <algorithm>
 
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"

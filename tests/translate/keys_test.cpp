@@ -1,5 +1,4 @@
-// Keys are complete and tight: equal keys mean equal bytes, changed bytes mean changed keys, and
-// what a proxy cannot see changes neither.
+// Equal cache keys mean equal bytes, and invisible changes change no key.
 #include <functional>
 #include <map>
 #include <random>

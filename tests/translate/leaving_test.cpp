@@ -1,3 +1,5 @@
+// A port that leaves is configured as before, with the newest policies.
+//
 // Ports that a workload served until lately (ADR 0034).
 #include <map>
 #include <string>

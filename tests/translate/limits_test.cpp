@@ -1,4 +1,5 @@
-// Limits of a Service: in its clients' clusters, and in its servers' listeners and routes.
+// Clients and servers get the limits of connections and requests of a Service; a limit of requests
+// changes no listener; a path has one bucket whatever policies match.
 #include <algorithm>
 #include <chrono>
 

@@ -1,3 +1,4 @@
+// Listeners match the right addresses, require mutual TLS and close by default.
 #include "envoy/config/listener/v3/listener.pb.h"
 
 #include <algorithm>

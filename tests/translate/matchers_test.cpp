@@ -1,3 +1,4 @@
+// Regular expressions become literals and prefixes where that is exact.
 #include "translate/matchers.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Effect of MeshConfig's tracing, external authorization and health checks on resources.
+// Tracing, external authorization and health checks appear only while they are on.
 #include <algorithm>
 #include <functional>
 

@@ -1,4 +1,4 @@
-// Names of OSM v1.2 beside the mesh's own, while a mesh moves from it.
+// Names of OSM v1.2 are accepted only during a move, and only for their accounts.
 #include <algorithm>
 #include <regex>
 #include <set>

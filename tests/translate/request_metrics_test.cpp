@@ -1,4 +1,4 @@
-// Statistics of requests by caller: the access logger of inbound connection managers.
+// Servers count requests by caller, once, with tags that no caller can choose.
 #include <set>
 
 #include "envoy/extensions/access_loggers/stats/v3/stats.pb.h"

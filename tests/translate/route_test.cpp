@@ -1,3 +1,4 @@
+// Routes follow splits and targets, and RBAC closes every path that no target opens.
 #include "envoy/config/route/v3/route.pb.h"
 
 #include <re2/re2.h>

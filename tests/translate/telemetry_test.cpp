@@ -1,4 +1,5 @@
-// Effect of Telemetries and of tracing by OpenTelemetry on resources.
+// The Telemetry of a class sets the access logs of all its listeners and chains; a new address of
+// a collector changes only its cluster; spans go by OpenTelemetry.
 #include "envoy/config/trace/v3/opentelemetry.pb.h"
 #include "envoy/extensions/access_loggers/open_telemetry/v3/logs_service.pb.h"
 #include "envoy/extensions/access_loggers/stream/v3/stream.pb.h"

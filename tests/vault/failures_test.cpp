@@ -1,3 +1,4 @@
+// Refusals and outages of Vault become typed errors, health and back-off.
 #include <doctest/doctest.h>
 
 #include "vault/vault_fixture.hpp"

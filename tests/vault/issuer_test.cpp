@@ -1,3 +1,4 @@
+// Vault's certificates pass all checks, and a changed CA is announced.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Tokens are renewed, replaced and logged in for, and never shown.
 #include <doctest/doctest.h>
 
 #include <fstream>

@@ -1,3 +1,5 @@
+// A drained machine has no endpoints and stays a workload; replicas share the record, which
+// outlives them and is bounded.
 #include "osm/providers/drained_machines.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// VirtualMachines become endpoints of the Services that select them.
 #include "osm/spec/vm_provider.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The bookstore on Kubernetes: what its policies say is what happens, while policies, modes and
-namespaces change."""
+"""The bookstore's splits, permissions, permissive mode, retries, limits and access logs are in effect on
+Kubernetes, while policies, modes and namespaces change.
+"""
 
 import json
 import time

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Twenty processes that want the mesh's CA at the same instant, on a real API server: one makes the
-Secret, all have the same CA, whoever is killed in between."""
+"""Twenty processes that race for the Secret of the CA end with one CA."""
 
 from lib.kube import kubecase, mesh
 from lib.kube import kubeobjects as k8s

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""cert-manager as the mesh's CA, the real one: its controller on a real API server signs for both
-daemons, for pods and their proxies; and what is said when it denies, or does not answer."""
+"""The real cert-manager signs for daemons and pods; denials and approval by hand are followed."""
 
 import json
 import os
@@ -167,7 +166,10 @@ class CertManagerTest(CertManagerCase):
 
 @unittest.skipUnless(os.environ.get("OSM_TEST_LONG"), "each waits for the deadline of 60 s")
 class CertManagerDeadlineTest(CertManagerCase):
-    """Options of cert_manager::Issuer that the daemons lack."""
+    """Missing approvals and missing issuers are reported after the deadline of a minute.
+
+    Options of cert_manager::Issuer that the daemons lack.
+    """
 
     def test_unapproved_requests_time_out_and_leave_nothing(self):
         self.without_approver()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""libosm's client of the API server, its informers and its store, against a real one."""
+"""The API client, informers and store keep their contracts against a real API server."""
 
 import base64
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The cluster that the other tests stand on: pods run, are probed, found, replaced and ended as
-Kubernetes says, and nothing is left behind."""
+"""The test cluster runs, probes, replaces and ends pods as Kubernetes documents, and leaves nothing behind."""
 
 import json
 import os

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""Pods under PodSecurity `restricted`, redirected by the CNI plugin osm-cni that `osm install` puts
-on the nodes; a pod whose node had no plugin never starts. The test calls the plugins of the node's
-configuration as a container runtime does."""
+"""Pods under PodSecurity restricted call each other over mutual TLS; a pod whose node had no plugin never
+starts; `osm uninstall` takes the plugin from the nodes.
+
+The test calls the plugins of the node's configuration as a container runtime does.
+"""
 
 import json
 import os

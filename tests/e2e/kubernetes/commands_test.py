@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""Commands of `osm` that change and list the namespaces and meshes of a cluster, whose DNS has a
-domain of its own; the first call of docs/kubernetes.md."""
+"""`osm namespace`, `osm metrics` and `osm mesh list` change and list the namespaces and meshes of a
+cluster, and refuse those that may not join. Requests and policies have full names, in a cluster whose DNS
+has another domain; the first call of docs/kubernetes.md has its output.
+"""
 
 import json
 import re

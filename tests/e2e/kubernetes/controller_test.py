@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""osm-controller in a pod, as its own ServiceAccount: it tells when the mesh's kinds or its webhook
-are deleted, judges policies before they are stored, and says afterwards what became of them."""
+"""osm-controller tells of missing CRDs and webhooks, which the opt-in reconciler creates; it refuses bad
+policies, writes conditions and repairs lost ones; `osm status` lists nothing.
+"""
 
 import base64
 import collections
@@ -364,7 +365,7 @@ class ControllerTest(kubecase.MeshCase):
 
 
 class RestTest(kubecase.MeshCase):
-    """A whole mesh in which nothing happens."""
+    """A controller at rest asks the API server less than once a second, and lists nothing."""
 
     def test_a_controller_at_rest_asks_less_than_once_a_second_and_lists_nothing(self):
         ns = "rest"

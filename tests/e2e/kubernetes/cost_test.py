@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""The cost of one replica to a real API server with 10,000 pods and 1,000 services: its start, at
-rest, in a rollout, and in admissions whose Secrets are written."""
+"""A controller with 10,000 pods and 1,000 services reads no list and no CRD from etcd at its start, asks
+less than once a second at rest and lists nothing in a rollout. 50 admissions a second are answered with
+their Secrets written, with a p99 below 50 ms or three times that of such Secrets' writes alone.
+"""
 
 import collections
 import contextlib

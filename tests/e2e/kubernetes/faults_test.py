@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""Twenty usual faults: one command names the cause with the remedy, and no longer does
-once the fault is gone. A fault counts as found only if one line of the answer names both. A table
-at the end says which command said what."""
+"""One command names the cause and the remedy of each of twenty usual faults until it is gone; a table lists
+what it says.
+
+A fault counts as found only if one line of the answer names both.
+"""
 
 import base64
 import dataclasses

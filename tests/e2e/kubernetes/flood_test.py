@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Floods of admission reviews that no API server sent: few Secrets are left by them, other
-namespaces go on, and with client verification nobody but the API server is answered."""
+"""A flood of forged reviews leaves few Secrets and other namespaces alone; with client verification only
+the API server is answered.
+"""
 
 import functools
 import itertools

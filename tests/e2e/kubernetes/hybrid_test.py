@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""One service on a pod and on a virtual machine, called from both kinds, with mutual TLS and policy
-in both directions."""
+"""One Service is on a pod and a virtual machine, and is called from both. A machine is drained with a
+kubeconfig, and one joins by a token.
+"""
 
 import json
 import subprocess

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""Pods get their sidecars from the API server's own call of osm-injector, and live with them: probes
-of every kind, jobs, secrets, refusals."""
+"""Pods get sidecars by the API server's own webhook call: probes, hooks, jobs, Secrets, refusals, warnings,
+dry runs, containers that another webhook adds, old nodes, metrics and PodSecurity restricted. 300 idle
+connections stop neither webhook, and the API server asks many times over one connection.
+"""
 
 import base64
 import contextlib

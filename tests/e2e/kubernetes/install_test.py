@@ -1,5 +1,8 @@
 #!/usr/bin/python3
-"""`osm install` and charts/osm on a cluster: what they create, change and leave alone."""
+"""`osm install` on a cluster copes with a dry run, a second run, changed values, conflicts and a time-out;
+an autoscaler follows a load, and disruption budgets hold in a drained node. Helm installs, upgrades, rolls
+back and removes the chart.
+"""
 
 import itertools
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A mesh moves here from the real OSM v1.2.4, namespace by namespace, by the commands of
-docs/migrate-from-osm.md: calls in both directions between namespaces that have moved and such that
-have not, who is let in meanwhile, the way back, and the end."""
+"""A mesh moves from the real OSM v1.2.4 by the commands of docs/migrate-from-osm.md: calls work in both
+directions, exact accounts are let in, and the mesh rolls back and ends the move.
+"""
 
 import base64
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The API server goes away, by a crash and by a network that swallows every packet: the data plane
-goes on, and what was changed meanwhile is caught up. So does a mesh whose MeshConfig goes away."""
+"""The data plane works while the API server crashes or is away for 20 s, and changes are caught up; daemons
+that start meanwhile wait for it; a deleted MeshConfig stays in force.
+"""
 
 import os
 import signal
@@ -94,6 +95,7 @@ class OutageTest(kubecase.MeshCase):
         self.assertLess(took, NOTICED)
 
     def test_an_api_server_that_cannot_be_reached_for_long(self):
+        """The same holds while packets to the API server are dropped for a minute."""
         controllers = [p["status"]["podIP"] for p in self.pods(mesh.SYSTEM)]
         self.assertEqual(2, len(controllers))
         rules = [

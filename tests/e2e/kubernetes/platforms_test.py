@@ -1,6 +1,9 @@
 #!/usr/bin/python3
-"""One Service on several platforms: a pod in each of two clusters, a machine of the directory and one
-behind a DNS name. A controller on machines reads both API servers. All meshes have one CA."""
+"""One Service is on pods of two clusters, a machine and a machine behind a DNS name: a ServiceProvider
+orders and weighs them, and an API server and a machine that are lost fail no request.
+
+A controller on machines reads both API servers. All meshes have one CA.
+"""
 
 import base64
 import collections

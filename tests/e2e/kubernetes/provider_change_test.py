@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Under load the mesh's CA becomes a real Vault's, then the real cert-manager's, then its own again
-under another trust domain: no request fails."""
+"""The CA moves to Vault, to cert-manager and to another trust domain under load, and no request fails."""
 
 import json
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The accounts of osm-controller and osm-injector have the rights that are listed here. Every other
-verb on every resource of the API server is tried, and refused."""
+"""Each verb on each resource, tried as each account of the mesh, is refused unless it is listed; a stolen
+token cannot be turned into more rights.
+"""
 
 import base64
 import json

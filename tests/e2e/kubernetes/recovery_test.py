@@ -1,5 +1,8 @@
 #!/usr/bin/python3
-"""Disasters, and the commands of docs/recover.md that end them. Meanwhile no request fails."""
+"""The runbooks of docs/recover.md end disasters under load: the CA's Secret lost, damaged or replaced
+without a backup; the mount of Vault lost, replaced and restored; the Issuer of cert-manager lost; etcd
+restored from an old backup; webhooks deleted while no daemon runs.
+"""
 
 import shutil
 import signal

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Replicas of osm-controller: what they say of an object is true of the proxies of all, a stale one
-sends proxies to the others, a key in use at two raises the alarm; and a namespace that leaves the
-mesh."""
+"""Conditions count the proxies of both replicas and wait for the slower one; new streams are on the Leases;
+a stale replica sends proxies to the others; a key in use at two replicas raises the alarm; `osm` asks all
+of them with a kubeconfig, if a Role permits it.
+"""
 
 import http.client
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A root of the mesh follows another under load, with two controllers of which one is killed: no
-request fails, running sidecars take their new certificates from their Secrets, and in the end who
-has only the old one is turned away. A newer version of the mesh was there before."""
+"""A root is replaced under load with two controllers, one killed; running sidecars follow from their
+Secrets. A newer version of the mesh was there before.
+"""
 
 import os
 import signal

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""osm.secretsByNamespace=true: the daemons have rights on Secrets in the mesh's namespaces only,
-and a namespace without them harms no other."""
+"""With a Role in each namespace the daemons reach no other Secrets; a namespace without it is reported and
+harms no other.
+"""
 
 from lib.kube import kubecase, mesh
 from lib.kube import kubeobjects as k8s

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A StatefulSet in the mesh: its clients and its members reach the very pod that they name."""
+"""Each member of a StatefulSet is reached under its own names, also after it was replaced."""
 
 import json
 

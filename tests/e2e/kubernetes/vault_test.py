@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Vault as the CA of a mesh on Kubernetes, both real: the daemons log in as their ServiceAccounts,
-and Vault asks the API server who they are."""
+"""A real Vault signs for daemons and pods, which log in as their ServiceAccounts."""
 
 import json
 

@@ -1,3 +1,4 @@
+// Kubeconfigs and in-cluster settings lead to a server, and faults are named.
 #include "kubernetes/client/access.hpp"
 
 #include <doctest/doctest.h>

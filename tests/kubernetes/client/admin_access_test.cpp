@@ -1,3 +1,4 @@
+// Only tokens of the mesh's accounts for one pod open the admin API; refusals name the Role.
 #include "kubernetes/client/admin_access.hpp"
 
 #include <doctest/doctest.h>

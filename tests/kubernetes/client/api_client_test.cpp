@@ -1,3 +1,4 @@
+// Each verb is the right request, refused tokens are read again, and throttled requests wait.
 #include "kubernetes/client/api_client.hpp"
 
 #include <doctest/doctest.h>

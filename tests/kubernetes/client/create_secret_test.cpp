@@ -1,3 +1,4 @@
+// A Secret is created once and never overwritten.
 #include <doctest/doctest.h>
 
 #include "kubernetes/client/memory_api.hpp"

@@ -1,3 +1,4 @@
+// Tokens and plugins are refreshed before they expire and never quoted.
 #include "kubernetes/client/credentials.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Lists and watches miss no change through expiry, compaction and lost connections.
 #include "kubernetes/client/informer.hpp"
 
 #include <doctest/doctest.h>

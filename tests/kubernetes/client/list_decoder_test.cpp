@@ -1,3 +1,4 @@
+// Items of a list are decoded as they arrive, however their bytes are cut, within bounds.
 #include "kubernetes/client/list_decoder.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Stored objects keep only the fields that the mesh reads.
 #include "kubernetes/client/reduce.hpp"
 
 #include <doctest/doctest.h>

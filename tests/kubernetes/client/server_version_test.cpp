@@ -1,3 +1,4 @@
+// The server's minor version is read, or reported as unknown.
 #include <doctest/doctest.h>
 
 #include "kubernetes/client/memory_api.hpp"

@@ -1,3 +1,4 @@
+// Single objects are created, read, listed by age and deleted.
 #include <doctest/doctest.h>
 
 #include <chrono>

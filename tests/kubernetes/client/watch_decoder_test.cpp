@@ -1,3 +1,4 @@
+// Watch events are decoded however their bytes are cut, within bounds.
 #include "kubernetes/client/watch_decoder.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,5 @@
+// Templates of the chart expand as Helm expands them; other templates are refused with their line.
+//
 // Helm is the reference: tools.chart compares whole charts with it.
 #include "kubernetes/install/template.hpp"
 

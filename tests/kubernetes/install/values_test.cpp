@@ -1,3 +1,4 @@
+// Values are merged, assigned and checked; a wrong value is named with its path.
 #include "kubernetes/install/values.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The oldest kubelet's version follows the Nodes, and is not known where they cannot be read.
 #include <doctest/doctest.h>
 
 #include <chrono>

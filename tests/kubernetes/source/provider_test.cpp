@@ -1,3 +1,4 @@
+// Pods with sidecars become workloads and endpoints of their Services.
 #include <doctest/doctest.h>
 
 #include <algorithm>

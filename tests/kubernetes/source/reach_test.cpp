@@ -1,3 +1,5 @@
+// A change in the cluster reaches only the proxies that it concerns.
+//
 // Whom a change in the cluster reaches: objects in, and out come the proxies whose configuration is
 // another. Everything between is real but the API server and the wire.
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The store syncs all kinds, follows CRDs that come and go, and catches up.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Certificates in bootstrap Secrets are renewed at a limited rate.
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
 
 #include <doctest/doctest.h>

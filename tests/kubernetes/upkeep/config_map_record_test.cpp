@@ -1,3 +1,4 @@
+// A record in a ConfigMap is replaced only by who read its last version.
 #include <doctest/doctest.h>
 
 #include "kubernetes/client/memory_api.hpp"

@@ -1,3 +1,4 @@
+// CRD schemas are structural and agree with the decoders.
 #include "kubernetes/upkeep/crds.hpp"
 
 #include <doctest/doctest.h>

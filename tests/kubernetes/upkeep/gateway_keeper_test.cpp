@@ -1,3 +1,4 @@
+// The gateway's certificate is kept in the Secret that MeshConfig names.
 #include "kubernetes/upkeep/gateway_keeper.hpp"
 
 #include <doctest/doctest.h>

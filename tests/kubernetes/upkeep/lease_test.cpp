@@ -1,3 +1,4 @@
+// One replica at a time holds a Lease, whatever the clocks show.
 #include "kubernetes/upkeep/lease.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The preset MeshConfig is applied without overwriting edits, and does not replace a deleted one.
 #include "kubernetes/upkeep/preset.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,6 @@
+// CRDs and webhooks that somebody deletes or changes are restored, or reported, as the account
+// may; what is as wanted is read from the server's cache only; manifests are as the daemons want
+// them.
 #include "kubernetes/upkeep/reconciler.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Replicas read each other's state through Leases and notice each other's end.
 #include "kubernetes/upkeep/replica_board.hpp"
 
 #include <doctest/doctest.h>

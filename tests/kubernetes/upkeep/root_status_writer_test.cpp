@@ -1,3 +1,4 @@
+// MeshRootCertificates show the progress of a rotation.
 #include "kubernetes/upkeep/root_status_writer.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Bootstrap Secrets are owned by their pods, and orphans are deleted after ten minutes.
 #include "kubernetes/upkeep/secret_keeper.hpp"
 
 #include <doctest/doctest.h>

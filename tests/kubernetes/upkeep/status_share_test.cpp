@@ -1,3 +1,4 @@
+// Replicas share what their proxies applied, and unreadable shares count as unknown.
 #include "kubernetes/upkeep/status_share.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Conditions of policies follow the proxies, at a limited rate.
 #include "kubernetes/upkeep/status_writer.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// One object runs all upkeep of a replica and stops cleanly.
 #include "osm/kubernetes/upkeep.hpp"
 #include "kubernetes/mesh_resources.hpp"
 

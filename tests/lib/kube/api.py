@@ -1,4 +1,6 @@
-"""A client of a Kubernetes API server: plain HTTPS with connections that are kept, and watches."""
+"""A client of a Kubernetes API server over kept connections: get, list, server-side apply, patch, delete,
+watch and `wait_for`.
+"""
 
 import base64
 import http.client

@@ -1,4 +1,6 @@
-"""Base of the tests on Kubernetes: one cluster per class, and questions to it."""
+"""`KubeCase` (a cluster per class) and `MeshCase` (one with the mesh in it), the bases of the tests on
+Kubernetes.
+"""
 
 import http.client
 import json

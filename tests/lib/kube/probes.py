@@ -1,4 +1,6 @@
-"""Probes and hooks of containers, sent from the node as a kubelet sends them."""
+"""HTTP, HTTPS, TCP, exec and gRPC probes and hooks of containers, sent from the node as a kubelet sends
+them.
+"""
 
 import http.client
 import ssl

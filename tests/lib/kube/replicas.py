@@ -1,4 +1,4 @@
-"""Questions of a test to each replica of osm-controller."""
+"""`ReplicaCase`: questions to each replica of osm-controller, and streams with a proxy's key."""
 
 import re
 

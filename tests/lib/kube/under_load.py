@@ -1,4 +1,4 @@
-"""The bookstore with a client that never rests, and what it was answered."""
+"""The bookstore with a client that sends requests without pause, and the answers to them."""
 
 import json
 import sys

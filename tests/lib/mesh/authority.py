@@ -1,4 +1,4 @@
-"""Certificates with any content, for tests of who is believed: by openssl, not by the mesh."""
+"""Certificates with any content, made by openssl and not by the mesh."""
 
 import datetime
 import subprocess

@@ -1,4 +1,4 @@
-"""Real processes of the daemons, for their tests. Ports are the kernel's choice."""
+"""osm-controller and `osm` as processes without a mesh around them. Ports are the kernel's choice."""
 
 import contextlib
 import http.client

@@ -1,4 +1,5 @@
-"""A rig whose mesh is in etcd: three members and three controllers, each on a machine of its own.
+"""`EtcdRig`, a rig with three members of etcd and three controllers, each on a machine of its own, and
+users of etcd.
 
 The mesh directory is what an operator applies: a file that is written there is applied, and what is
 in one that is removed is deleted. stop_controller() takes one controller and one member away, and

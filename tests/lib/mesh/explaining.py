@@ -1,4 +1,6 @@
-"""The explanations of `osm policy explain` about the calls of lib.mesh.reference."""
+"""The explanations of `osm policy explain` about the calls of lib.mesh.reference, by the admin API and by
+the command.
+"""
 
 import json
 import subprocess

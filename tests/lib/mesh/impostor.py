@@ -1,4 +1,4 @@
-"""A TLS server with whatever certificate it has got hold of."""
+"""A TLS server with any certificate, in place of a peer."""
 
 import socket
 import ssl

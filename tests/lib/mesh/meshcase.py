@@ -1,4 +1,6 @@
-"""Base of the end-to-end tests: their command line, and a mesh that ends with each test."""
+"""`MeshCase`, the base of the end-to-end tests: their command line, a mesh that ends with each test, load
+and waits.
+"""
 
 import argparse
 import sys

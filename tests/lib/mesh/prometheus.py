@@ -1,5 +1,6 @@
-"""A real Prometheus beside the mesh, with the configuration, the alert rules and the dashboards that
-operators are given."""
+"""A real Prometheus with a configuration, the alert rules and the dashboards of deploy/; the metrics that a
+PromQL expression names.
+"""
 
 import json
 import pathlib

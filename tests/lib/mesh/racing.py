@@ -1,4 +1,4 @@
-"""Many processes that want the mesh's CA at the same instant: tests/tools/ca_racer.cpp."""
+"""Many processes (tests/tools/ca_racer.cpp) that want one CA at the same instant."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Machines that renew their own certificate: `osm vm renew`, run on them as root."""
+"""`osm vm renew` on a machine, once or continuously, as root."""
 
 import json
 

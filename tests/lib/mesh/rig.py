@@ -1,4 +1,5 @@
-"""A mesh on one machine, for the end-to-end tests and the demo.
+"""`Rig` (a mesh of network namespaces), `Machine` (a virtual machine with Envoy) and `MeshDirectory` (the
+controller's YAML), for the end-to-end tests and the demo.
 
 Everything is real: the controller, Envoy, iptables, the workloads. Every machine is a network
 namespace on a bridge that lies in a namespace too, so the host's own network is never touched.

@@ -1,4 +1,4 @@
-"""Rotations of the mesh's root, as an operator starts and follows them with `osm`."""
+"""`osm certificate rotate` as an operator runs it, and the states of roots."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Watches every Envoy of a run for what must never happen, from its start to its end."""
+"""Samples every Envoy of a run: a test fails when one ends, falls silent, rejects an update or keeps a
+cluster warming.
+"""
 
 import http.client
 import json

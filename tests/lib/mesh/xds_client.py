@@ -1,4 +1,4 @@
-"""Speaks ADS with a proxy's own certificate: what a thief who owns a machine can do."""
+"""An ADS client with a proxy's certificate, for requests that Envoy would not send."""
 
 import threading
 import types

@@ -1,4 +1,4 @@
-"""Network namespaces: making them, and opening sockets inside them."""
+"""Network namespaces, a switch between them, and sockets opened inside a namespace."""
 
 import ctypes
 import http.client

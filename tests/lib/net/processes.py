@@ -1,4 +1,6 @@
-"""Processes of a run: each with its log, ended by their ids and by nothing else."""
+"""Processes of a run: each with its log, ended by their ids and by nothing else; `wait_for` a condition
+with a deadline.
+"""
 
 import os
 import pathlib

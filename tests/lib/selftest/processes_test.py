@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""lib.net.processes.wait_for: the exceptions that mean "not yet", and those that end the wait."""
+"""`wait_for` retries expected errors only, and ends at once on a mistake."""
 
 import subprocess
 import time

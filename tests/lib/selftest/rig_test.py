@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""lib.mesh.rig: a refusal by the mesh is told from everything else that can go wrong, and a signal
-leaves no process behind."""
+"""A refusal by the mesh is told from a dead Envoy, a late answer and a mistake in the test; a signal leaves
+no process behind.
+"""
 
 import contextlib
 import http.client

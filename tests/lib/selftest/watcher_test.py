@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""lib.mesh.watcher: what must never happen to an Envoy becomes a violation, silence included."""
+"""An Envoy that ends, falls silent or rejects an update is a violation."""
 
 import json
 import threading
