@@ -50,6 +50,8 @@ function(osm_test)
   list(GET TEST_COMMAND 0 program)
   if(TARGET ${program})
     set_property(TARGET ${program} APPEND PROPERTY OSM_RUN_IN ${TEST_TIER})
+    list(REMOVE_AT TEST_COMMAND 0)  # add_test() knows a target only as the first word
+    list(PREPEND TEST_COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
   endif()
   if(NOT TEST_NETWORK)
     list(PREPEND TEST_COMMAND ${PROJECT_SOURCE_DIR}/tools/testing/alone)
