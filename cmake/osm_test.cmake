@@ -1,8 +1,8 @@
-# One ctest entry, in exactly one tier. tests/README.md lists them all, and a test compares.
+# One ctest entry, in exactly one tier. `tools/tests` lists them, and the entry check.tests checks them.
 #
 #   osm_test(NAME unit.model TIER fast [KIND unit] COMMAND model_test
 #            [TIMEOUT 300] [COST seconds] [PROCESSORS n] [SERIAL] [SANITIZED] [NETWORK] [SLICE models]
-#            [NEEDS kubernetes ...] [ENVIRONMENT A=b ...])
+#            [NEEDS kubernetes ...] [ENVIRONMENT A=b ...] [BEHAVIOUR "text"])
 #
 # TIER       fast: tools/test runs it; full: tools/test --full does; nightly: tools/test --slice SLICE.
 # KIND       a second label, to choose by with `ctest -L`.
@@ -12,13 +12,14 @@
 # PROCESSORS slots that it takes of three for each core; default 1. A test that measures time, or
 #            starves beside others, takes four of six.
 # SERIAL     nothing runs beside it, because it measures time.
+# BEHAVIOUR  for tools/tests, if the first comment of the file that runs does not say it. No semicolon.
 # COST       seconds on two cores; ctest starts the longest first. TIMEOUT defaults to 300.
 #
 # In the tsan preset the names begin with `tsan.`, and all are of the nightly tier, whatever TIER says.
 find_program(OSM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)  # finds Debian's modules
 
 function(osm_test)
-  cmake_parse_arguments(TEST "SERIAL;SANITIZED;NETWORK" "NAME;TIER;KIND;TIMEOUT;COST;PROCESSORS;SLICE"
+  cmake_parse_arguments(TEST "SERIAL;SANITIZED;NETWORK" "NAME;TIER;KIND;TIMEOUT;COST;PROCESSORS;SLICE;BEHAVIOUR"
     "COMMAND;ENVIRONMENT;PROPERTIES;NEEDS" ${ARGN})
   if(NOT TEST_TIER MATCHES "^(fast|full|nightly)$")
     message(FATAL_ERROR "osm_test(${TEST_NAME}): TIER is fast, full or nightly, not '${TEST_TIER}'")
@@ -56,6 +57,9 @@ function(osm_test)
   if(NOT TEST_NETWORK)
     list(PREPEND TEST_COMMAND ${PROJECT_SOURCE_DIR}/tools/testing/alone)
   endif()
+  if(TEST_BEHAVIOUR)
+    set_property(GLOBAL APPEND_STRING PROPERTY OSM_TEST_BEHAVIOURS "${name}\t${TEST_BEHAVIOUR}\n")
+  endif()
   add_test(NAME ${name} COMMAND ${TEST_COMMAND} COMMAND_EXPAND_LISTS)
   if(TEST_NEEDS)
     list(TRANSFORM TEST_NEEDS PREPEND program.)
@@ -72,6 +76,12 @@ function(osm_test)
   if(TEST_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
+endfunction()
+
+# Writes each BEHAVIOUR for tools/tests. Called last.
+function(osm_write_behaviours)
+  get_property(lines GLOBAL PROPERTY OSM_TEST_BEHAVIOURS)
+  file(WRITE ${PROJECT_BINARY_DIR}/test_behaviours.tsv "${lines}")
 endfunction()
 
 # A program of doctest; tests/main.cpp is compiled once for all of them. No precompiled headers: gcc
@@ -101,6 +111,7 @@ function(osm_test_sources result)
     file(RELATIVE_PATH first ${PROJECT_SOURCE_DIR}/tests ${first})
     set(batch ${PROJECT_BINARY_DIR}/test_batches/${first})
     list(JOIN some "," joined)
+    file(WRITE ${batch}.sources "${joined}")  # for tools/tests, also before the batch is made
     add_custom_command(OUTPUT ${batch} DEPENDS ${some} ${script} VERBATIM
       COMMENT "Putting tests into one source: ${first}"
       COMMAND ${CMAKE_COMMAND} -DBATCH=${batch} -DSOURCES=${joined} -P ${script})
@@ -113,7 +124,8 @@ endfunction()
 # session has a priority of its own, since the kernel shares cores by session first.
 function(osm_program_entry name)
   cmake_parse_arguments(PROGRAM "" "TIER;COST" "" ${ARGN})
-  osm_test(NAME program.${name} TIER ${PROGRAM_TIER} KIND setup NETWORK TIMEOUT 3600
+  osm_test(NAME program.${name} BEHAVIOUR "Builds a program in Go that tests run."
+    TIER ${PROGRAM_TIER} KIND setup NETWORK TIMEOUT 3600
     COST ${PROGRAM_COST}
     COMMAND setsid --wait /bin/bash -c
       "echo 19 2>/dev/null >/proc/self/autogroup; exec nice -n 19 \"$0\" \"$1\""
