@@ -87,7 +87,5 @@ function(osm_room_test name)
   osm_doctest_program(${name}_test)
   target_link_libraries(${name}_test PRIVATE
     $<TARGET_NAME_IF_EXISTS:osm::rooms::${name}> ${TEST_LINK})
-  target_compile_definitions(${name}_test PRIVATE
-    OSM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" OSM_ENVOY="${OSM_ENVOY}")
   osm_test(NAME unit.${name} TIER fast KIND unit SANITIZED PROCESSORS 2 COMMAND ${name}_test)
 endfunction()

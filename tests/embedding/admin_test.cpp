@@ -1,5 +1,5 @@
 // The `osm` command shows proxies, problems and certificates of an embedded mesh.
-#ifdef OSM_COMMAND  // set if the daemons are built
+#ifdef OSM_EMULATOR  // set if the daemons are built; empty, or the program that runs them
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "embedding/host.hpp"
+#include "lib/places.hpp"
 #include "osm/certificate/request.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/net/admin_api.hpp"
@@ -25,8 +26,8 @@ struct Ran {
 };
 
 Ran osm_command(const Host& host, const std::string& arguments) {
-  const std::string line =
-      std::string(OSM_COMMAND) + ' ' + arguments + " --state-dir " + host.directory.str() + " 2>&1";
+  const std::string line = OSM_EMULATOR " " + osm::testing::beside_this_program("osm").string() +
+                           ' ' + arguments + " --state-dir " + host.directory.str() + " 2>&1";
   std::FILE* pipe = ::popen(line.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Ran ran;

@@ -9,6 +9,7 @@
 
 #include "inject/golden.hpp"
 #include "inject/run.hpp"
+#include "lib/places.hpp"
 
 using namespace osm;
 using namespace osm::inject;
@@ -79,7 +80,7 @@ void check_envoy_accepts(Case& bootstrap) {
       "' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 "
       "-subj /CN=test -keyout sds_key.pem -out sds_cert.pem && cp sds_cert.pem cacert.pem");
   REQUIRE_MESSAGE(openssl.status == 0, openssl.output);
-  const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.str() +
+  const auto envoy = testing::run(testing::envoy() + " -c '" + directory.str() +
                                   "/bootstrap.yaml' --mode validate --disable-hot-restart "
                                   "--drain-time-s 30 --drain-strategy immediate");
   CHECK_MESSAGE(envoy.status == 0, envoy.output);

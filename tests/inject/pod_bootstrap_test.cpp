@@ -7,6 +7,7 @@
 
 #include "inject/pod_cases.hpp"
 #include "inject/run.hpp"
+#include "lib/places.hpp"
 
 using namespace osm;
 using namespace osm::inject;
@@ -42,7 +43,7 @@ TEST_SUITE("inject::pod_bootstrap") {
       CAPTURE(name);
       const testing::TemporaryDirectory directory;
       write_bootstrap(directory, golden_pod(name));
-      const auto envoy = testing::run(std::string(OSM_ENVOY) + " -c '" + directory.str() +
+      const auto envoy = testing::run(testing::envoy() + " -c '" + directory.str() +
                                       "/bootstrap.yaml' --mode validate --disable-hot-restart "
                                       "--drain-time-s 30 --drain-strategy immediate");
       CHECK_MESSAGE(envoy.status == 0, envoy.output);

@@ -17,6 +17,7 @@
 
 #include "inject/pod_bootstrap.hpp"
 #include "inject/pod_patch.hpp"
+#include "lib/places.hpp"
 #include "spec/decode.hpp"
 #include "spec/yaml.hpp"
 
@@ -100,7 +101,7 @@ inline PodCase pod_case(const std::string& yaml) {
 }
 
 inline std::filesystem::path pods_directory() {
-  return std::string(OSM_SOURCE_DIR "/tests/inject/golden/pods");
+  return testing::source_dir() / "tests/inject/golden/pods";
 }
 
 inline PodCase golden_pod(const std::string& name) {

@@ -10,6 +10,7 @@
 
 #include "inject/pod_cases.hpp"
 #include "inject/run.hpp"
+#include "lib/places.hpp"
 
 using namespace osm;
 using namespace osm::inject;
@@ -73,7 +74,7 @@ std::string start_envoy(const std::string& directory) {
          "-keyout sds_key.pem -out sds_cert.pem 2>/dev/null && cp sds_cert.pem cacert.pem\n"
          "chmod 755 . && chmod 644 *.pem\n"
          "setpriv --reuid=1500 --regid=1500 --clear-groups " +
-         std::string(OSM_ENVOY) +
+         testing::envoy() +
          " -c bootstrap.yaml --log-level error --concurrency 1 --disable-hot-restart >envoy.log "
          "2>&1 & envoy=$!\n";
 }

@@ -1,6 +1,7 @@
 // Options and the file of `--providers` are checked, and faults name file, line, field and remedy.
 #include <doctest/doctest.h>
 
+#include "lib/places.hpp"
 #include "remote/remote_rig.hpp"
 
 using namespace osm;
@@ -84,8 +85,8 @@ TEST_SUITE("remote::read_providers_file") {
   }
 
   TEST_CASE("the file of the example is valid") {
-    const auto read =
-        remote::read_providers_file(OSM_SOURCE_DIR "/examples/consul_provider/providers.yaml");
+    const auto read = remote::read_providers_file(
+        (osm::testing::source_dir() / "examples/consul_provider/providers.yaml").string());
     REQUIRE_MESSAGE(read.ok(), read.error().text());
     CHECK(read->size() == 2);
   }

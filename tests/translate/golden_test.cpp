@@ -8,6 +8,7 @@
 #include "catalog/mesh_builder.hpp"
 #include "certificate/issuance.hpp"
 #include "envoy/service/discovery/v3/discovery.pb.h"
+#include "lib/places.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
@@ -22,7 +23,7 @@ using namespace osm::translate_test;
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kGolden = fs::path(OSM_SOURCE_DIR) / "tests/golden";
+const fs::path kGolden = osm::testing::source_dir() / "tests/golden";
 const TrustDomain kDomain("cluster.local");
 
 std::string content_of(const fs::path& file) {

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/places.hpp"
 #include "lib/temporary_directory.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/values/proxy.hpp"
@@ -103,8 +104,7 @@ class RealEnvoy {
   RealEnvoy(const Mesh& mesh, const translate::ProxyClass& of,
             const certificate::Certificate& certificate, const std::string& trust_bundle_pem,
             const Replacements& changes) {
-    REQUIRE_MESSAGE(std::filesystem::exists(OSM_ENVOY),
-                    "no Envoy at " OSM_ENVOY ": run tools/setup");
+    REQUIRE_MESSAGE(std::filesystem::exists(envoy_), "no Envoy at ", envoy_, ": run tools/setup");
     std::map<XdsType, std::vector<translate::EncodedResource>> resources;
     for (const XdsType type : kXdsTypes)
       for (const auto& input : mesh.inputs(of, type)) resources[type].push_back(input->encode());
@@ -231,7 +231,7 @@ class RealEnvoy {
       const int out = open(stdout_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(out, 1);
       dup2(out, 2);
-      execl(OSM_ENVOY, OSM_ENVOY, "-c", config.c_str(), "--disable-hot-restart",
+      execl(envoy_.c_str(), envoy_.c_str(), "-c", config.c_str(), "--disable-hot-restart",
             "--admin-address-path", admin_path.c_str(), "--log-path", log_path.c_str(), "-l",
             "warning", "--concurrency", "1", static_cast<char*>(nullptr));
       _exit(127);
@@ -246,6 +246,7 @@ class RealEnvoy {
                     "GET " + path + " HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
   }
 
+  const std::string envoy_ = osm::testing::envoy();
   TemporaryDirectory directory_;
   std::map<XdsType, std::uint64_t> expected_;
   pid_t pid_ = -1;

@@ -12,6 +12,7 @@
 #include "fuzz/object_edits.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/schema.hpp"
+#include "lib/places.hpp"
 #include "lib/run.hpp"
 #include "osm/spec/azure_resources.hpp"
 #include "osm/spec/dns_resources.hpp"
@@ -106,7 +107,7 @@ Object object_of(const std::string& kind, const std::string& spec, const std::st
 }
 
 std::string text_of(const std::string& path) {
-  std::ifstream file(std::string(OSM_SOURCE_DIR) + '/' + path);
+  std::ifstream file(osm::testing::source_dir() / path);
   std::stringstream text;
   text << file.rdbuf();
   REQUIRE_MESSAGE(!text.str().empty(), path);
