@@ -477,7 +477,8 @@ class Commands(unittest.TestCase):
     def controller(self, *documents):
         """(a ready controller with a mesh of these documents, a folder, `osm` as a function)"""
         from lib.mesh.daemon import Controller
-        from lib.net.name_server import NameServer, free_port
+        from lib.net.name_server import NameServer
+        from lib.net.ports import free_ports
 
         with tempfile.TemporaryDirectory(prefix="osm-docs-") as folder:
             mesh, state = pathlib.Path(folder, "mesh"), pathlib.Path(folder, "state")
@@ -490,7 +491,7 @@ class Commands(unittest.TestCase):
                     [BIN / "osm", *arguments, "--state-dir", state], capture_output=True, text=True, check=True
                 ).stdout
 
-            names = NameServer(folder, port=free_port())  # for the page's DNSResource
+            names = NameServer(folder, port=free_ports(1)[0])  # for the page's DNSResource
             names.write(api=["192.0.2.14"])
             controller = Controller(
                 BIN / "osm-controller", mesh, state, "--dns-server", f"{names.address}:{names.port}"

@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import queue
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ import grpc
 from lib.mesh.authority import certify
 from lib.mesh.daemon import Controller
 from lib.net.consul import PATIENCE, Catalog, Consul
+from lib.net.ports import free_ports
 from lib.net.real_consul import RealConsul
 
 PROGRAM = os.environ.get("OSM_CONSUL")
@@ -306,7 +306,8 @@ class ConsulProvider(example.ExampleCase):
 
     def test_a_port_needs_certificates_of_both_sides(self):
         certificate, key = self.issue("provider")
-        target = f"127.0.0.1:{self.free_port()}"
+        [port] = free_ports(1)
+        target = f"127.0.0.1:{port}"
         self.start_provider(target, "--certificate", certificate, "--key", key, "--client-ca", self.ca[0])
         mine = self.issue("controller")
         watcher = self.watch(
@@ -317,12 +318,6 @@ class ConsulProvider(example.ExampleCase):
         self.addCleanup(channel.close)
         stranger = Watcher(channel)
         self.wait_for(stranger.state, grpc.StatusCode.UNAVAILABLE)
-
-    @staticmethod
-    def free_port():
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

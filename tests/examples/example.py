@@ -5,10 +5,12 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
+
+from lib.net import processes
+from lib.net.processes import NotYet
 
 BIN = None  # set by main()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,11 +54,16 @@ class ExampleCase(unittest.TestCase):
 
     def wait_for(self, look, expected, deadline=20):
         """Until look() gives what is expected."""
-        end = time.monotonic() + deadline
-        while (seen := look()) != expected:
-            if time.monotonic() >= end:
-                self.fail(f"{seen!r} in place of {expected!r}\n{self.log()}")
-            time.sleep(0.02)
+
+        def as_expected():
+            if (seen := look()) != expected:
+                raise NotYet(seen)
+            return True
+
+        try:
+            processes.wait_for(f"{expected!r}", as_expected, deadline)
+        except processes.Timeout as late:
+            self.fail(f"{late}\n{self.log()}")
 
 
 def main():

@@ -12,12 +12,12 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from lib.net.ports import free_ports
 from lib.net.processes import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -40,12 +40,6 @@ def run(*command, **more):
 def digests(layout):
     index = json.loads((layout / "index.json").read_text())
     return {m["annotations"]["org.opencontainers.image.ref.name"]: m["digest"] for m in index["manifests"]}
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Case(unittest.TestCase):
@@ -109,7 +103,7 @@ class Pulled(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        port = free_port()
+        [port] = free_ports(1)
         configuration = cls.directory / "registry.yaml"
         configuration.write_text(REGISTRY.format(directory=cls.directory / "registry", port=port))
         registry = Process("registry", [options.registry, "serve", configuration], cls.directory / "registry.log")

@@ -74,10 +74,3 @@ class NameServer:
                     raise NotYet(failed) from failed
 
         wait_for("dnsmasq answers", lambda: self.namespace.inside(ask) if self.namespace else ask())
-
-
-def free_port():
-    """A UDP port that nobody has just now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

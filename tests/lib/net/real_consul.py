@@ -4,18 +4,12 @@ on disk. It has the methods of the stand-in (consul.py)."""
 import http.client
 import json
 import shutil
-import socket
 
 from lib.net.consul import Catalog
+from lib.net.ports import free_ports
 from lib.net.processes import NotYet, Process, wait_for
 
 POLICY = 'service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }'
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class RealConsul:
@@ -27,7 +21,7 @@ class RealConsul:
         self.program = program
         self.directory, self.token, self.process = directory / "consul", token, None
         self.directory.mkdir()
-        https, server, lan = (free_port() for _ in range(3))
+        https, server, lan = free_ports(3)
         self.url = f"https://127.0.0.1:{https}"
         self.admin = Catalog(self.url, ca, self.management)
         certificate, key = map(str, certificate)
