@@ -10,7 +10,6 @@ import os
 import pty
 import signal
 import subprocess
-import time
 
 from lib.mesh import objects
 from lib.mesh.daemon import ShopTest, run
@@ -89,10 +88,9 @@ class Status(ShopTest):
         broken = objects.books_for("broken", "web", "api")
         broken["spec"]["rules"][0]["kind"] = "Nonsense"
         self.write("broken.yaml", broken)
-        started = time.monotonic()
-        code, out, _ = self.osm("status", "tt", "shop/broken", "--wait")
+        # It does not wait for what cannot be: osm() ends a command after a minute.
+        code, out, _ = self.osm("status", "tt", "shop/broken", "--wait", "--timeout", "10m")
         self.assertEqual(code, 1)
-        self.assertLess(time.monotonic() - started, 20)  # it does not wait for what cannot be
         self.assertIn("TrafficTarget shop/broken: Rejected", out)
         self.assertIn("broken.yaml", out)
         self.assertIn("spec.rules[0].kind", out)

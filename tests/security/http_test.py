@@ -10,11 +10,10 @@ import os
 import re
 import socket
 import stat
-import time
 
 from lib.mesh import attacked, objects
 from lib.mesh.daemon import run
-from lib.net.processes import wait_for
+from lib.net.processes import FairClock, wait_for
 
 OPEN = ("/health/alive", "/health/ready", "/metrics", "/version")
 ADMIN = (
@@ -87,9 +86,9 @@ class Http(attacked.MeshTest):
                     with contextlib.suppress(OSError):  # it may have been closed for others
                         connection.sendall(b"GET /health/alive HTTP/1.1\r\nX-Slow: ")
             for _ in range(20):
-                start = time.monotonic()
+                clock = FairClock()
                 self.assertEqual(self.controller.http("/health/alive")[0], 200)
-                self.assertLess(time.monotonic() - start, 1)
+                self.assertLess(clock.seconds(), 1)
 
     def test_a_foreign_host_name_opens_nothing_more(self):
         # Monitoring finds the port under names that only its operator knows.

@@ -21,7 +21,7 @@ from lib.kube.replicas import ReplicaCase
 from lib.kube.under_load import UnderLoad
 from lib.mesh.xds_client import CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET
 from lib.net import http2
-from lib.net.processes import NotYet, wait_for
+from lib.net.processes import FairClock, NotYet, wait_for
 
 CONTROLLERS, INJECTORS = 3, 2
 RESYNC = 5  # seconds until every proxy is served again, once a replica is ready
@@ -106,9 +106,9 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
         self.assertGreater(self.proxies_of(pod), 0)
         return pod, self.agent.pod(mesh.SYSTEM, pod["metadata"]["name"]).containers[0]
 
-    def expect_resync(self, begun, limit=RESYNC, but=()):
+    def expect_resync(self, clock, limit=RESYNC, but=()):
         wait_for("every proxy is served again", lambda: self.served(but), limit + 60)
-        took = time.monotonic() - begun
+        took = clock.seconds()
         print(f"every proxy is served again after {took:.1f} s", file=sys.stderr)
         self.assertLess(took, limit)
 
@@ -190,16 +190,16 @@ class AvailabilityTest(AvailabilityCase):
     # -- replicas that go away ------------------------------------------------------------------
     def test_a_killed_replica(self):
         _, container = self.controller_to_lose()
-        begun = time.monotonic()
+        clock = FairClock()
         self.kill(container)
-        self.expect_resync(begun)
+        self.expect_resync(clock)
         self.nobody_noticed()
 
     def test_a_restarted_replica(self):
         pod, container = self.controller_to_lose()
         self.api.delete("Pod", mesh.SYSTEM, pod["metadata"]["name"])
         wait_for("it has ended", lambda: not container.running(), 40)
-        self.expect_resync(time.monotonic())
+        self.expect_resync(FairClock())
         self.nobody_noticed()
 
     def test_all_replicas_killed_at_once(self):
@@ -210,7 +210,7 @@ class AvailabilityTest(AvailabilityCase):
             lambda: any(self.is_ready(c) and self.name_of(c) not in self.before for c in self.controllers()),
             60,
         )
-        self.expect_resync(time.monotonic())
+        self.expect_resync(FairClock())
         self.nobody_noticed()
 
 
@@ -225,11 +225,11 @@ class CutOffTest(AvailabilityCase):
             (chain, way, address, "-j", "DROP")
             for chain, way in (("FORWARD", "-s"), ("FORWARD", "-d"), ("INPUT", "-s"), ("OUTPUT", "-d"))
         ]
-        begun = time.monotonic()
+        clock = FairClock()
         for rule in rules:
             self.cluster.namespace.run("iptables", "-I", *rule)
             self.addCleanup(self.cluster.namespace.run, "iptables", "-D", *rule, check=False)
-        self.expect_resync(begun, NOTICED + RESYNC, but=(pod["metadata"]["name"],))
+        self.expect_resync(clock, NOTICED + RESYNC, but=(pod["metadata"]["name"],))
         for rule in rules:
             self.cluster.namespace.run("iptables", "-D", *rule)
         self.nobody_noticed()

@@ -22,7 +22,7 @@ from lib.kube.api import Credentials, write_kubeconfig
 from lib.kube.cluster import API_PORT
 from lib.kube.line import Line
 from lib.mesh import meshcase, objects
-from lib.net.processes import NotYet, wait_for
+from lib.net.processes import NotYet, cpu_waits, wait_for
 
 NAMESPACES, SERVICES, PODS = 100, 10, 10  # services of a namespace, pods of a service
 CREATED = "2026-01-01T00:00:00Z"
@@ -166,13 +166,6 @@ class Service:
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def cpu_waits(pid):
-    """Seconds for which its threads were ready to run and had no CPU."""
-    return sum(
-        int((task / "schedstat").read_text().split()[1]) / 1e9 for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-    )
 
 
 class CostTest(kubecase.KubeCase):

@@ -7,6 +7,8 @@ import json
 import threading
 import time
 
+from lib.net.processes import FairClock
+
 _INTERVAL = 0.2
 _LONGEST_WARMING = 1.0
 _LONGEST_START = 30.0
@@ -20,9 +22,9 @@ class _Watched:
 
     def __init__(self, running):
         self.running = running
-        self.begun = time.monotonic()
+        self.begun = FairClock()
         self.answered = False
-        self.silent_since = self.warming_since = None
+        self.silent = self.warming = None  # clocks that run since it began
         self.uptime = self.sampled = 0
 
 
@@ -36,6 +38,7 @@ class ProxyWatcher:
     - an Envoy that ended, or was started again, while it was watched;
     - an Envoy that does not answer for 5 s, or not within 30 s of its start. A shorter silence is
       tolerated, because Envoys share two cores with the rest of the run.
+    Seconds are fair ones (lib.net.processes.FairClock).
     """
 
     def __init__(self):
@@ -100,24 +103,21 @@ class ProxyWatcher:
                 raise ValueError(f"{status} {body}")
             stats = {s["name"]: s["value"] for s in json.loads(body)["stats"] if "name" in s}
         except _NO_ANSWER as failed:
-            return self._on_silence(machine, began, failed)
+            return self._on_silence(machine, failed)
         self._on_stats(machine, began, stats)
         return False
 
-    def _on_silence(self, machine, began, failed):
+    def _on_silence(self, machine, failed):
         with self._lock:
             watched = self._machines.get(machine)
             if watched is None:
                 return False
-            if watched.silent_since is None:
-                watched.silent_since = began
-            since, limit = (
-                (watched.silent_since, _LONGEST_SILENCE) if watched.answered else (watched.begun, _LONGEST_START)
-            )
+            watched.silent = watched.silent or FairClock()
+            clock, limit = (watched.silent, _LONGEST_SILENCE) if watched.answered else (watched.begun, _LONGEST_START)
         if watched.running and not watched.running():
             self._note(f"{machine.name}: Envoy ended", repr(failed))
             return False
-        if time.monotonic() - since < limit:
+        if clock.seconds() < limit:
             return True
         what = "does not answer" if watched.answered else "was never sampled"
         self._note(f"{machine.name}: Envoy {what}", f"{limit:g} s: {failed!r}")
@@ -125,18 +125,17 @@ class ProxyWatcher:
 
     def _on_stats(self, machine, began, stats):
         warming = sum(v for n, v in stats.items() if n.endswith("warming_clusters"))
-        now = time.monotonic()
         with self._lock:
             watched = self._machines.get(machine)
             if watched is None:
                 return
             self.samples += 1
-            watched.answered, watched.silent_since = True, None
+            watched.answered, watched.silent = True, None
             # Another thread's answer may be newer, if it came after this one was asked for.
             restarted = began > watched.sampled and stats.get("server.uptime", 0) < watched.uptime
-            watched.uptime, watched.sampled = stats.get("server.uptime", 0), now
-            since = watched.warming_since
-            watched.warming_since = (since or now) if warming else None
+            watched.uptime, watched.sampled = stats.get("server.uptime", 0), time.monotonic()
+            watched.warming = (watched.warming or FairClock()) if warming else None
+            clock = watched.warming
         if not {"cluster_manager.warming_clusters", "server.uptime"} <= stats.keys():
             self._note(f"{machine.name}: Envoy does not have the statistics that are watched", 0)
         if restarted:
@@ -147,7 +146,7 @@ class ProxyWatcher:
             if value and name.endswith(("init_fetch_timeout", "update_rejected")):
                 if not (name.endswith("update_rejected") and self.expect_rejections):
                     self._note(f"{machine.name}: {name}", value)
-        if warming and since and now - since > _LONGEST_WARMING:
+        if warming and clock.seconds() > _LONGEST_WARMING:
             self._note(f"{machine.name}: clusters are warming for over a second", warming)
 
     def _note(self, what, value):

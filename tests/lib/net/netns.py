@@ -1,15 +1,17 @@
 """Network namespaces, a switch between them, and sockets opened inside a namespace."""
 
 import ctypes
+import errno
 import http.client
 import os
 import pathlib
+import select
 import shutil
 import socket
 import subprocess
 import threading
 
-from lib.net.processes import CommandFailed
+from lib.net.processes import CommandFailed, FairClock
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
@@ -21,6 +23,23 @@ def ip(*arguments):
     if ran.returncode != 0:
         raise CommandFailed(f"ip {' '.join(arguments)}: {ran.stderr.strip()}")
     return ran.stdout
+
+
+def _connect(opened, address, timeout):
+    """Within so many fair seconds: the Envoy that answers may wait for a core."""
+    opened.setblocking(False)
+    failed, clock, poller = opened.connect_ex(address), None, select.poll()
+    poller.register(opened, select.POLLOUT)
+    while failed == errno.EINPROGRESS:
+        if poller.poll(1000 * min(timeout, 0.1)):
+            failed = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        elif clock is None:
+            clock = FairClock()
+        elif clock.seconds() > timeout:
+            raise TimeoutError(f"no connection to {address} within {timeout:g} s")
+    if failed:
+        raise OSError(failed, f"{address}: {os.strerror(failed)}")
+    opened.settimeout(timeout)
 
 
 class Namespace:
@@ -85,9 +104,8 @@ class Namespace:
 
     def connect(self, address, port, timeout=2, uid=0, family=socket.AF_INET):
         opened = self.open_socket(uid, family)
-        opened.settimeout(timeout)
         try:
-            opened.connect((address, port))
+            _connect(opened, (address, port), timeout)
         except OSError:
             opened.close()
             raise

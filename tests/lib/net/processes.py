@@ -2,10 +2,13 @@
 with a deadline.
 """
 
+import contextlib
 import os
 import pathlib
 import signal
 import subprocess
+import sys
+import threading
 import time
 
 
@@ -25,25 +28,102 @@ class CommandFailed(RuntimeError):
 UNREACHABLE = (ConnectionError, TimeoutError)
 
 
-def wait_for(what, condition, timeout=10.0, interval=0.02, retry=()):
+# Seconds between two looks: of a condition that spawns a command, and of any other. Fifty commands a
+# second would take the cores that the programs under test need.
+_COMMAND_INTERVAL, _INTERVAL = 0.25, 0.02
+# A fair second is at most so many seconds of the clock on the wall.
+MOST_STRETCHED = 4
+
+_spawned = threading.local()  # .count: commands that this thread has spawned
+
+
+def _count_spawned(event, _arguments):
+    if event == "subprocess.Popen":
+        _spawned.count = _spawns() + 1
+
+
+def _spawns():
+    return getattr(_spawned, "count", 0)
+
+
+sys.addaudithook(_count_spawned)
+
+
+def cpu_waits(pid):
+    """Seconds for which the threads of a process were ready to run and had no core."""
+    return sum(_waits_of_threads(pid).values())
+
+
+def _waits_of_threads(pid):
+    """{thread: seconds without a core}; empty if the process is gone."""
+    waits = {}
+    with contextlib.suppress(OSError):  # it ends meanwhile
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                text = pathlib.Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+                waits[int(thread)] = int(text.split()[1]) / 1e9
+    return waits
+
+
+def _children(pid):
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                yield from map(int, pathlib.Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+
+
+def waits_of_run():
+    """{thread: seconds without a core} of this process and of all that it started: the programs
+    under test."""
+    waits, left = {}, [os.getpid()]
+    while left:
+        pid = left.pop()
+        waits.update(_waits_of_threads(pid))
+        left.extend(_children(pid))
+    return waits
+
+
+class FairClock:
+    """Seconds since it was made, without the time in which the kernel gave the run no core.
+
+    The waits of all threads are added up, as if each had waited for the one before. Threads that
+    wait at once make that too much, so that at least a quarter of the time counts: nothing hangs,
+    and a bound in fair seconds is at most MOST_STRETCHED times as long on the wall.
+    """
+
+    def __init__(self, waits=waits_of_run, now=time.monotonic):
+        """`waits()`: {thread: seconds without a core}."""
+        self._waits, self._now = waits, now
+        self._begun, self._before = now(), waits()
+
+    def seconds(self):
+        passed = self._now() - self._begun
+        lost = sum(max(0.0, more - self._before.get(thread, 0.0)) for thread, more in self._waits().items())
+        return max(passed - lost, passed / MOST_STRETCHED)
+
+
+def wait_for(what, condition, timeout=10.0, interval=None, retry=(), clock=FairClock):
     """The first true value of condition().
 
     Not yet: a false value, NotYet, UNREACHABLE, and the exceptions in `retry`, a tuple.
+    `timeout`: in fair seconds. `interval`: between two calls, longer if the condition spawns commands.
     Failure: Timeout with the last value or exception. Any other exception of the condition ends the
     wait at once, because waiting does not mend a command that fails or a mistake in a test.
     """
-    deadline = time.monotonic() + timeout
-    last = None
+    passed = None
     while True:
+        spawned = _spawns()
         try:
             last = condition()
             if last:
                 return last
         except (NotYet, *UNREACHABLE, *retry) as failed:
             last = failed
-        if time.monotonic() > deadline:
+        if passed is None:
+            passed, looked = clock(), time.monotonic()  # not before: most conditions hold at once
+        elif time.monotonic() - looked > timeout and passed.seconds() > timeout:
             raise Timeout(f"not within {timeout:g} s: {what} (last: {last!r})")
-        time.sleep(interval)
+        time.sleep(interval or (_COMMAND_INTERVAL if _spawns() > spawned else _INTERVAL))
 
 
 class Process:

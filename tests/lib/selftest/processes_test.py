@@ -1,23 +1,28 @@
 #!/usr/bin/python3
-"""`wait_for` retries expected errors only, and ends at once on a mistake."""
+"""wait_for() retries expected errors only, ends at once on a mistake, and its deadline leaves out waits
+for a core; free ports are different."""
 
+import os
+import pathlib
+import signal
 import subprocess
-import time
+import threading
 import unittest
+from unittest import mock
 
+from lib.net import processes
 from lib.net.netns import ip
-from lib.net.processes import CommandFailed, NotYet, Timeout, wait_for
-
-LONG = 30  # seconds that no test waits
+from lib.net.ports import free_ports
+from lib.net.processes import CommandFailed, FairClock, NotYet, Timeout, cpu_waits, wait_for, waits_of_run
 
 
 class WaitFor(unittest.TestCase):
     def script(self, *steps):
         """A condition that takes one step per call: it raises an exception, or returns a value."""
-        left = list(steps)
+        self.left = list(steps)
 
         def condition():
-            step = left.pop(0)
+            step = self.left.pop(0)
             if isinstance(step, BaseException):
                 raise step
             return step
@@ -25,10 +30,8 @@ class WaitFor(unittest.TestCase):
         return condition
 
     def ended_by(self, expected, condition, **more):
-        began = time.monotonic()
         with self.assertRaises(expected) as raised:
-            wait_for("anything", condition, LONG, **more)
-        self.assertLess(time.monotonic() - began, LONG / 2)
+            wait_for("anything", condition, **more)
         return raised.exception
 
     def test_the_first_true_value_is_returned(self):
@@ -55,7 +58,8 @@ class WaitFor(unittest.TestCase):
             AssertionError("x"),
         ):
             with self.subTest(type(mistake).__name__):
-                self.assertIs(mistake, self.ended_by(type(mistake), self.script(mistake, True)))
+                self.assertIs(mistake, self.ended_by(type(mistake), self.script(mistake, "never seen")))
+                self.assertEqual(["never seen"], self.left)
 
     def test_a_command_that_fails_ends_the_wait_at_once_with_its_words(self):
         failed = self.ended_by(CommandFailed, lambda: ip("link", "show", "no-such-link"))
@@ -72,6 +76,114 @@ class WaitFor(unittest.TestCase):
 
         with self.assertRaisesRegex(Timeout, r"not within 0\.05 s: all are there .*2 of 3"):
             wait_for("all are there", condition, 0.05, 0.01)
+
+    def intervals(self, condition, **more):
+        with mock.patch.object(processes.time, "sleep") as sleep:
+            wait_for("it", condition, **more)
+        return [call.args[0] for call in sleep.call_args_list]
+
+    def test_a_condition_that_spawns_a_command_is_asked_less_often(self):
+        script = self.script(0, 0, 1)
+        self.assertEqual([0.25, 0.25], self.intervals(lambda: subprocess.run(["true"]).returncode == 0 and script()))
+        self.assertEqual([0.02, 0.02], self.intervals(self.script(0, 0, 1)))
+
+    def test_commands_of_other_threads_do_not_count(self):
+        script = self.script(0, 1)
+
+        def condition():
+            other = threading.Thread(target=subprocess.run, args=(["true"],))
+            other.start()
+            other.join()
+            return script()
+
+        self.assertEqual([0.02], self.intervals(condition))
+
+    def test_an_interval_that_is_given_is_kept(self):
+        self.assertEqual([1.5], self.intervals(self.script(0, 1), interval=1.5))
+
+
+class FakeTime:
+    """A clock and the waits of threads, as the test says."""
+
+    def __init__(self, **waits):
+        self.seconds, self.waits = 100.0, waits
+
+    def fair_clock(self):
+        return FairClock(lambda: dict(self.waits), lambda: self.seconds)
+
+    def pass_by(self, seconds, **waits):
+        self.seconds += seconds
+        for thread, more in waits.items():
+            self.waits[thread] = self.waits.get(thread, 0.0) + more
+
+
+class Fair(unittest.TestCase):
+    def setUp(self):
+        self.time = FakeTime(test=7.0, envoy=3.0)
+        self.clock = self.time.fair_clock()
+
+    def test_without_waits_a_fair_second_is_a_second(self):
+        self.time.pass_by(5)
+        self.assertEqual(5, self.clock.seconds())
+
+    def test_waits_for_a_core_do_not_count(self):
+        self.time.pass_by(5, test=0.5, envoy=1)
+        self.assertEqual(3.5, self.clock.seconds())
+        self.time.pass_by(5)
+        self.assertEqual(8.5, self.clock.seconds())
+
+    def test_waits_of_a_thread_that_started_since_do_not_count(self):
+        self.time.pass_by(5, osm=2)
+        self.assertEqual(3, self.clock.seconds())
+
+    def test_a_thread_that_ended_takes_nothing_back(self):
+        self.time.pass_by(5, test=1)
+        del self.time.waits["envoy"]
+        self.assertEqual(4, self.clock.seconds())
+
+    def test_a_quarter_of_the_time_counts_always(self):
+        self.time.pass_by(8, test=50, envoy=50)
+        self.assertEqual(2, self.clock.seconds())
+
+    def test_a_deadline_is_in_fair_seconds_and_ends(self):
+        steps = []
+        with (
+            mock.patch.object(processes.time, "monotonic", lambda: self.time.seconds),
+            mock.patch.object(processes.time, "sleep", lambda _: None),
+            self.assertRaises(Timeout),
+        ):
+            wait_for("it", lambda: steps.append(self.time.pass_by(1, envoy=0.5)), 5, clock=self.time.fair_clock)
+        # The clock starts behind the first step, and half of each second counts.
+        self.assertEqual(1 + 11, len(steps))
+
+    def busy(self):
+        child = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def test_a_program_that_is_stopped_waits_for_no_core_and_one_beside_others_does(self):
+        child = self.busy()
+        child.send_signal(signal.SIGSTOP)
+        wait_for("it is stopped", lambda: ") T " in pathlib.Path(f"/proc/{child.pid}/stat").read_text())
+        before = cpu_waits(child.pid)
+        subprocess.run(["true"], check=True)
+        self.assertEqual(before, cpu_waits(child.pid))
+        child.send_signal(signal.SIGCONT)
+        for _ in range(os.cpu_count()):
+            self.busy()
+        wait_for("it waits beside others", lambda: cpu_waits(child.pid) > before + 0.01)
+        self.assertGreater(waits_of_run()[child.pid], before)  # this run's children are found
+
+    def test_a_process_that_is_gone_has_no_waits(self):
+        child = subprocess.Popen(["true"])
+        child.wait()
+        self.assertEqual(0, cpu_waits(child.pid))
+
+
+class Ports(unittest.TestCase):
+    def test_ports_are_all_different(self):
+        self.assertEqual(400, len(set(free_ports(400))))
 
 
 if __name__ == "__main__":
