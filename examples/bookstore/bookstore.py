@@ -160,7 +160,7 @@ class Bookstore:
 
     def wait_until_synced(self, timeout=20):
         def synced():
-            proxies = self.rig.osm_json("proxy", "list")["proxies"]
+            proxies = self.rig.admin("GET", "/v1/proxies")["proxies"]
             return len(proxies) == len(self.machines) and all(
                 p["types"][kind]["state"] in (("SYNCED",) if kind in ("CDS", "LDS") else ("SYNCED", "NOT SENT"))
                 for p in proxies

@@ -83,7 +83,7 @@ class Azure(meshcase.MeshCase):
 
     def wait_for_problem(self, *words):
         def told():
-            texts = [p["cause"] for p in self.rig.osm_json("problems")["problems"]]
+            texts = [p["cause"] for p in self.rig.problems()]
             if not any(all(word in text for word in words) for text in texts):
                 raise NotYet(texts)
             return True
@@ -95,7 +95,7 @@ class Azure(meshcase.MeshCase):
 
     def wait_for_no_problem(self):
         def none():
-            texts = [p["cause"] for p in self.rig.osm_json("problems")["problems"]]
+            texts = [p["cause"] for p in self.rig.problems()]
             if texts:
                 raise NotYet(texts)
             return True

@@ -143,7 +143,7 @@ class BadInput(meshcase.MeshCase):
         self.addCleanup(self.caller.stop)
 
     def problems(self):
-        return self.rig.osm_json("problems")["problems"]
+        return self.rig.problems()
 
     def wait_for_problem(self, code, file):
         return wait_for(
@@ -277,11 +277,7 @@ class BadElements(meshcase.MeshCase):
         self.serve(server)
         self.wait_for_status(client, 200, HOST)
         self.assertEqual(404, client.get(HOST, meshcase.PORT, "/buy-a-book/new")[0])
-        told = {
-            (p["object"].split()[0], p["field"])
-            for p in self.rig.osm_json("problems")["problems"]
-            if p["severity"] == "error"
-        }
+        told = {(p["object"].split()[0], p["field"]) for p in self.rig.problems() if p["severity"] == "error"}
         self.assertEqual(
             told,
             {

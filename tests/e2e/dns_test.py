@@ -73,7 +73,7 @@ class Dns(meshcase.MeshCase):
         wait_for(f"{sorted(wanted)} answer", seen, 30)
 
     def problems(self):
-        return [problem["cause"] for problem in self.rig.osm_json("problems")["problems"]]
+        return [problem["cause"] for problem in self.rig.problems()]
 
     def test_records_come_and_go_and_calls_continue_without_the_name_server(self):
         self.start_shops("Shop.mesh.test.")

@@ -8,13 +8,12 @@ TrafficTarget; that of "loner" is named by Egresses alone.
 
 import datetime
 import ssl
-import time
 
 from lib.mesh import authority, meshcase, objects
 from lib.mesh.rig import REFUSED
 from lib.net.netns import ip
 from lib.net.outside import GreetingDestination, HttpDestination, TlsDestination
-from lib.net.processes import NotYet, wait_for
+from lib.net.processes import FairClock, NotYet, wait_for
 
 HTTP, TLS, MAIL, OTHER = meshcase.PORT, 8443, 2525, 2626  # HTTP is a port of the mesh too
 ONE, TWO, BAIT = "10.200.9.1", "10.200.9.2", "10.200.8.1"
@@ -64,16 +63,10 @@ class EgressPolicy(meshcase.MeshCase):
 
     def configure(self, permissive=False, egress=False, **sections):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive, egress, **sections))
-        self.live("meshconfig", "osm-system/osm-mesh-config")
 
     def write(self, *egresses):
         """The Egresses of the mesh, live on all their proxies."""
         self.rig.mesh.write("egress.yaml", *egresses)
-        for egress in egresses:
-            self.live("egress", "client/" + egress["metadata"]["name"])
-
-    def live(self, kind, name):
-        self.rig.osm("status", kind, name, "--wait", "--timeout", "20s")
 
     def both_modes(self):
         for permissive in (False, True):
@@ -120,8 +113,8 @@ class EgressPolicy(meshcase.MeshCase):
 
     @staticmethod
     def hear(machine, address, port, say=b""):
-        """(what the server says to a client that says so much, or REFUSED; seconds until then)"""
-        began = time.monotonic()
+        """(what the server says to a client that says so much, or REFUSED; fair seconds until then)"""
+        clock = FairClock()
         try:
             with machine.namespace.connect(address, port, timeout=8) as connection:
                 connection.sendall(say)
@@ -129,7 +122,7 @@ class EgressPolicy(meshcase.MeshCase):
         except ConnectionError as closed:
             machine.assert_live(closed)
             said = REFUSED
-        return said, time.monotonic() - began
+        return said, clock.seconds()
 
     def test_hosts_and_routes_of_http(self):
         self.rig.mesh.write(
@@ -285,11 +278,7 @@ class EgressPolicy(meshcase.MeshCase):
             self.wait_for_status(self.client, 200, "server.server")
 
     def told(self, name):
-        return [
-            (p["code"], p["severity"])
-            for p in self.rig.osm_json("problems")["problems"]
-            if p["object"] == f"Egress client/{name}"
-        ]
+        return [(p["code"], p["severity"]) for p in self.rig.problems() if p["object"] == f"Egress client/{name}"]
 
 
 if __name__ == "__main__":

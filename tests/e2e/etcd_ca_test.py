@@ -296,7 +296,7 @@ class EtcdCa(RootCase):
 
         with self.subTest("the documented role suffices for a root rotation"):
             self.rig.osm("certificate", "rotate", "--mesh-dir", self.rig.mesh.path, "--name", "next", "--wait", "60s")
-            roots = self.rig.osm_json("certificate", "status")["roots"]
+            roots = self.rig.admin("GET", "/v1/roots")["roots"]
             self.assertEqual({root["name"]: root["state"] for root in roots}, {"(own)": "inactive", "next": "signing"})
 
     def test_a_rotation_waits_for_a_controller_that_is_cut_off_from_etcd(self):

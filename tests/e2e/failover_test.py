@@ -38,7 +38,7 @@ class Failover(meshcase.MeshCase):
             at = [
                 name
                 for name in self.rig.running()
-                for proxy in json.loads(self.rig.osm("proxy", "list", "-o", "json", at=name))["proxies"]
+                for proxy in self.rig.admin("GET", "/v1/proxies", state=self.rig.state_of(name))["proxies"]
                 if proxy["name"] == f"{machine.ns}/{machine.name}"
             ]
             if len(at) != 1:

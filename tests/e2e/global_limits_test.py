@@ -99,14 +99,9 @@ class GlobalLimits(meshcase.MeshCase):
                 },
             ),
         )
-        self.wait_until_applied()
 
     def unset(self):
         self.rig.mesh.write("limits.yaml", objects.upstream_setting("server", "limits", HOST))
-        self.wait_until_applied()
-
-    def wait_until_applied(self):
-        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout", "20s")
 
     def ask(self, path="/work", **headers):
         """(status, headers, body) on a new connection."""

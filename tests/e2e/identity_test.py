@@ -43,7 +43,7 @@ class Identity(meshcase.MeshCase):
         """Envoy's log up to `log`."""
         try:
             self.machine.proxy.wait_for_log(log, timeout)
-            proxies = self.rig.osm_json("proxy", "list")["proxies"]
+            proxies = self.rig.admin("GET", "/v1/proxies")["proxies"]
             self.assertNotIn(UUID, {p["uuid"] for p in proxies})
             return self.machine.proxy.text()
         finally:
@@ -104,7 +104,7 @@ class Identity(meshcase.MeshCase):
             file.write_text(text.replace(pinned, 'exact: "spiffe://cluster.local/osm/other"'))
         self.machine.start_proxy(wait=False, extra=["--component-log-level", "connection:debug"])
         self.machine.proxy.wait_for_log("CERTIFICATE_VERIFY_FAILED")
-        self.assertEqual(self.rig.osm_json("proxy", "list")["proxies"], [])
+        self.assertEqual(self.rig.admin("GET", "/v1/proxies")["proxies"], [])
 
 
 if __name__ == "__main__":

@@ -66,7 +66,6 @@ class Ingress(meshcase.MeshCase):
                 "server", name, {("server", ports[n]): rule for n, rule in backends.items()}, *sources
             ),
         )
-        self.rig.osm("status", "ingressbackend", f"server/{name}", "--wait", "--timeout", "20s")
 
     def configure(self, permissive=False, **more):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive, **more))
@@ -97,11 +96,7 @@ class Ingress(meshcase.MeshCase):
         return wait_for(f"answer {wanted or 'refused'}", seen, 20)
 
     def causes(self, name="in"):
-        return [
-            p["cause"]
-            for p in self.rig.osm_json("problems")["problems"]
-            if p["object"] == f"IngressBackend server/{name}"
-        ]
+        return [p["cause"] for p in self.rig.problems() if p["object"] == f"IngressBackend server/{name}"]
 
     # -- http -------------------------------------------------------------------------------------
     def test_plain_text_is_admitted_by_the_callers_address_alone(self):
@@ -340,7 +335,6 @@ class Ingress(meshcase.MeshCase):
                 "server", "limits", "server.server", rateLimit={"local": {"http": {"requests": 3, "unit": "hour"}}}
             ),
         )
-        self.rig.osm("status", "upstreamtrafficsetting", "server/limits", "--wait", "--timeout", "20s")
         self.assertEqual({self.plain(self.other)[0] for _ in range(9)}, {403})  # takes no token
         self.assertEqual([self.plain(self.gateway)[0] for _ in range(5)], [200] * 3 + [429] * 2)
 

@@ -126,7 +126,7 @@ class MeshConfig(meshcase.MeshCase):
         def is_gone():
             return any(
                 "does not exist" in problem["cause"] and "mesh-config.json" in problem["cause"]
-                for problem in self.rig.osm_json("problems")["problems"]
+                for problem in self.rig.problems()
             )
 
         with meshcase.Load(self.client) as load:
@@ -139,7 +139,6 @@ class MeshConfig(meshcase.MeshCase):
             self.assertTrue(is_gone())
             # A Service that this controller sends to the client.
             self.rig.mesh.write("other.yaml", objects.service("server", "other", "10.96.0.13", PORT))
-            self.rig.osm("status", "service", "server/other", "--wait", "--timeout", "20s")
             self.wait_until_synced()
             load.check(self, more=10)
         with self.subTest("an empty one gives the defaults"):

@@ -143,7 +143,6 @@ class Outbound(meshcase.MeshCase):
     def test_an_application_does_not_reach_the_listeners_of_its_own_proxy(self):
         for egress in (False, True):
             self.rig.mesh.write("others.yaml", objects.mesh_config(permissive=True, egress=egress))
-            self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout", "20s")
             for port in (15001, 15003):
                 with self.subTest(egress=egress, port=port):
                     got = self.server.request("10.200.0.11", port, "/books-bought", "server.server")

@@ -4,8 +4,9 @@
 import subprocess
 import time
 
-from lib.mesh import meshcase, objects
+from lib.mesh import admin, meshcase, objects
 from lib.mesh.rig import REFUSED
+from lib.net.processes import Timeout
 
 SERVICE = "10.96.0.31"
 
@@ -30,6 +31,7 @@ class Receipts(meshcase.MeshCase):
             objects.target(
                 "server", "access", "server", [("client", "client")], ("HTTPRouteGroup", "routes", ["books"])
             ),
+            wait=False,
         )
 
     def status(self, *arguments):
@@ -53,7 +55,7 @@ class Receipts(meshcase.MeshCase):
 
     def test_the_traffic_obeys_at_the_moment_the_receipt_is_there(self):
         for _ in range(5):
-            self.rig.mesh.remove("access.yaml")
+            self.rig.mesh.remove("access.yaml", wait=False)
             done = self.status("--wait", "--timeout", "20s")
             self.assertEqual(done.returncode, 0, done)
             self.assertIn("applied by 2 of 2", done.stdout)  # the bystander is none of them
@@ -67,7 +69,7 @@ class Receipts(meshcase.MeshCase):
     def test_a_proxy_that_does_not_answer_is_behind_by_name_until_it_does(self):
         self.server.freeze_proxy()
         self.addCleanup(self.server.thaw_proxy)
-        self.rig.mesh.remove("access.yaml")
+        self.rig.mesh.remove("access.yaml", wait=False)
         started = time.monotonic()
         done = self.status("--wait", "--timeout", "2s")
         self.assertEqual(done.returncode, 5, done)
@@ -75,6 +77,9 @@ class Receipts(meshcase.MeshCase):
         self.assertIn("TrafficTarget server/access: Pending", done.stdout)
         self.assertRegex(done.stdout, r"server/server +has not answered")
         self.assertNotIn("bystander", done.stdout)
+        target = objects.target("server", "access", "server", [])
+        with self.assertRaisesRegex(Timeout, "behind: server/server"):
+            admin.wait_until_acknowledged(self.rig.states(), [target], 1)
         self.server.thaw_proxy()
         self.assertEqual(self.status("--wait", "--timeout", "20s").returncode, 0)
 

@@ -71,11 +71,11 @@ class RemoteProvider(meshcase.MeshCase):
 
     def wait_for_problem(self, *parts):
         def told():
-            for problem in self.rig.osm_json("problems")["problems"]:
+            for problem in self.rig.problems():
                 text = json.dumps(problem)
                 if all(part in text for part in parts):
                     return True
-            raise NotYet(self.rig.osm("problems"))
+            raise NotYet(self.rig.problems())
 
         wait_for(f"a problem with {parts}", told, 30)
 
@@ -117,8 +117,8 @@ class RemoteProvider(meshcase.MeshCase):
             self.catalog.deregister("other")
 
             def gone():
-                problems = self.rig.osm("problems")
-                if "permission-denied" in problems:
+                problems = self.rig.problems()
+                if any(p["code"] == "permission-denied" for p in problems):
                     raise NotYet(problems)
                 return True
 

@@ -52,17 +52,18 @@ class Removal(meshcase.MeshCase):
     def service(self, lane, name, number, selector):
         return objects.service("shop", f"{name}{lane}", f"10.96.{lane}.{number}", meshcase.PORT, selector=selector)
 
-    def allow(self, *source):
+    def allow(self, *source, wait=True):
         self.rig.mesh.write(
             "access.yaml",
             *[
                 objects.target("shop", name, name, [source], ("HTTPRouteGroup", "routes", ["books"]))
                 for name in ("v1", "v2")
             ],
+            wait=wait,
         )
 
     def add_backend(self, lane):
-        self.rig.mesh.write(f"two-{lane}.yaml", self.service(lane, "two", 3, {"app": "v2"}))
+        self.rig.mesh.write(f"two-{lane}.yaml", self.service(lane, "two", 3, {"app": "v2"}), wait=False)
 
     def label(self, name):
         machine = self.rig.machines[name]
@@ -71,6 +72,7 @@ class Removal(meshcase.MeshCase):
             f"machine-{name}.yaml",
             objects.account("shop", name),
             objects.machine("shop", name, machine.address, name, {"app": name, **pools}),
+            wait=False,
         )
 
     def leave(self, lane, gone=True):
@@ -146,7 +148,7 @@ class Removal(meshcase.MeshCase):
             self.wait_for_both(f"store{lane}", 200)
             self.check_under_load(
                 f"store{lane}",
-                lambda: self.rig.mesh.remove(f"two-{lane}.yaml"),
+                lambda: self.rig.mesh.remove(f"two-{lane}.yaml", wait=False),
                 lambda: not self.hosts_of(f"two{lane}"),
                 "the client has dropped the backend",
             )
@@ -185,7 +187,7 @@ class Removal(meshcase.MeshCase):
             wait_for("the controller knows", lambda: "shop/pool0" not in self.proxies()["v2"]["services"])
             load.check(self, 20)
 
-        self.allow("elsewhere", "another")
+        self.allow("elsewhere", "another", wait=False)
         self.wait_for_both("pool0", 403)
         self.assertTrue(self.serves("pool0"))  # so the refusals did not wait for its end
 

@@ -86,16 +86,11 @@ class Retry(meshcase.MeshCase):
         with self.subTest("without the feature flag, and that is said"):
             self.configure(obeyed=False)
             self.wait_for_answer((503, 1))
-            told = [
-                (p["code"], p["severity"])
-                for p in self.rig.osm_json("problems")["problems"]
-                if p["object"] == "Retry client/again"
-            ]
+            told = [(p["code"], p["severity"]) for p in self.rig.problems() if p["object"] == "Retry client/again"]
             self.assertEqual(told, [("unused-field", "notice")])
         with self.subTest("with it again, and until the object is deleted"):
             self.configure()
             self.wait_for_answer((200, 3))
-            self.rig.osm("status", "retry", "client/again", "--wait", "--timeout", "20s")
             self.rig.mesh.remove("retry.yaml")
             self.wait_for_answer((503, 1))
 

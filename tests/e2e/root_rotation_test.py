@@ -31,7 +31,7 @@ class RootRotation(RootCase):
     def test_a_root_follows_another_without_a_failed_request(self):
         load = meshcase.Load(self.client)
         self.addCleanup(load.stop)
-        before = self.rig.osm_json("certificate", "list")["certificates"]
+        before = self.rig.admin("GET", "/v1/certificates")["certificates"]
         osm = self.rotate("next")
         self.wait_for_states(next="signing", own="draining")
 
@@ -51,17 +51,18 @@ class RootRotation(RootCase):
             self.wait_for_states(next="signing", own="draining")
         with self.subTest("every leaf is another one"):
             old = {c["fingerprint"] for c in before}
-            new = self.rig.osm_json("certificate", "list")["certificates"]
+            new = self.rig.admin("GET", "/v1/certificates")["certificates"]
             self.assertFalse(old & {c["fingerprint"] for c in new})
 
         for machine in (self.client, self.server):
             keep_renewing(machine)  # a proxy certificate of the new root, and both roots to trust
+        load.check(self, more=10)
         self.wait_for_states(next="signing", own="inactive", timeout=90)
         self.assert_followed_to_the_end(osm)
         self.wait_until_synced()
+        load.check(self, more=10)
         load.stop()
         self.assertEqual(load.failures, [])
-        self.assertGreater(load.requests, 200)
 
         with self.subTest("who comes with a certificate of the old root is turned away"):
             self.client.stop_proxy()
@@ -82,7 +83,7 @@ class RootRotation(RootCase):
         keep_renewing(self.server)
         self.client.freeze_proxy()
         before = self.leaves()
-        self.rig.mesh.write("roots.yaml", root("next"))
+        self.rig.mesh.write("roots.yaml", root("next"), wait=False)
         self.wait_for_states(next="validating", own="signing")
         wait_for("the silent proxy is named", lambda: "client/client" in self.roots()["next"]["waiting_for"])
         shown = self.rig.osm("certificate", "distrust", "(own)")
@@ -164,7 +165,7 @@ class Stragglers(RootCase):
         silent.freeze_proxy()
         load = meshcase.Load(client)
         self.addCleanup(load.stop)
-        self.rig.mesh.write("roots.yaml", root("next"))
+        self.rig.mesh.write("roots.yaml", root("next"), wait=False)
         self.wait_for_states(next="validating", own="signing")
 
         def named():

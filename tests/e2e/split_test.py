@@ -55,7 +55,6 @@ class Split(meshcase.MeshCase):
 
     def switch(self, permissive):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive))
-        self.rig.osm("status", "meshconfig", "osm-system/osm-mesh-config", "--wait", "--timeout", "20s")
 
     def note(self):
         return self.ask_ledger(self.client, APEX, TCP)
@@ -100,7 +99,6 @@ class Split(meshcase.MeshCase):
             self.note_until_taken("shop-v2")
             self.assert_taken("shop-v2")
         self.write_split(shop_v1=1, shop_v2=3)
-        self.rig.osm("status", "trafficsplit", "shop/shop", "--wait", "--timeout", "20s")
         for permissive in (True, False):
             with self.subTest("both get their part", permissive=permissive):
                 self.switch(permissive)
@@ -118,7 +116,7 @@ class Split(meshcase.MeshCase):
                 self.assertEqual(self.note(), REFUSED)
                 self.assertEqual(self.client.get("shop.shop", HTTP, "/books-bought")[0], 503)
             self.assertEqual(self.taken(), before)
-            told = [(p["code"], p["object"]) for p in self.rig.osm_json("problems")["problems"]]
+            told = [(p["code"], p["object"]) for p in self.rig.problems()]
             self.assertIn(("invalid-weights", "TrafficSplit shop/shop"), told)
         with self.subTest("with a weight again it answers, and without the one that has it not"):
             self.write_split(shop_v1=1, shop_v2=0)

@@ -70,9 +70,7 @@ class Telemetry(meshcase.MeshCase):
         wait_for(f"{machine.name} logs {what}", logged, 30)
 
     def problems(self, kind_and_name):
-        return [
-            (p["code"], p["field"]) for p in self.rig.osm_json("problems")["problems"] if p["object"] == kind_and_name
-        ]
+        return [(p["code"], p["field"]) for p in self.rig.problems() if p["object"] == kind_and_name]
 
     # -- precedence and formats -------------------------------------------------------------------
     def test_the_most_specific_telemetry_decides_as_objects_come_and_go(self):
@@ -108,7 +106,6 @@ class Telemetry(meshcase.MeshCase):
                     ),
                 )
                 self.wait_for_line(self.server, special)
-                self.rig.osm("status", "telemetry", "server/special", "--wait", "--timeout", "20s")
             with self.subTest("of two that select a workload the first by name counts"):
                 self.rig.mesh.write(
                     "twin.yaml", objects.telemetry("server", "twin", {"app": "server"}, format=f"twin {PATH}")
@@ -123,6 +120,7 @@ class Telemetry(meshcase.MeshCase):
                 self.rig.mesh.write(
                     "selector.yaml",
                     objects.telemetry("server", "special", {"log": "special"}, format="%COMMON_DURATION(nope)%"),
+                    wait=False,
                 )
                 wait_for(
                     "it is named", lambda: ("refused-by-proxy", "") in self.problems("Telemetry server/special"), 30
@@ -147,7 +145,6 @@ class Telemetry(meshcase.MeshCase):
                 self.wait_until_synced()
                 before = {n: m.updates() for n, m in self.rig.machines.items()}
                 self.relabel({"app": "server", "release": "7"})
-                self.rig.osm("status", "vm", "server/server", "--wait", "--timeout", "20s")
                 self.assertEqual({n: m.updates() for n, m in self.rig.machines.items()}, before)
             load.check(self, more=10)
 

@@ -97,7 +97,7 @@ class VaultIssues(meshcase.MeshCase):
 
     def certificates(self):
         """{common name: fingerprint} of what the controller holds."""
-        return {c["common_name"]: c["fingerprint"] for c in self.rig.osm_json("certificate", "list")["certificates"]}
+        return {c["common_name"]: c["fingerprint"] for c in self.rig.admin("GET", "/v1/certificates")["certificates"]}
 
     def serials(self, machine):
         """Serial numbers of the leaves that an Envoy holds."""
@@ -112,7 +112,7 @@ class VaultIssues(meshcase.MeshCase):
 
     def troubles(self):
         """Problems of the CA in `osm problems`: {code, cause, ...} each."""
-        return [p for p in self.rig.osm_json("problems")["problems"] if p["path"] == "certificate authority"]
+        return [p for p in self.rig.problems() if p["path"] == "certificate authority"]
 
     def healthy(self):
         text = self.rig.controller_http("/metrics")[1]

@@ -65,7 +65,7 @@ class VirtualAddress(meshcase.MeshCase):
         after = wait_for("the later Service has an address", with_the_later_one, 20)
         self.assertEqual(before, {name: after[name] for name in before})
         self.wait_for_status(client, 200, HOST)
-        self.assertEqual([], self.rig.osm_json("problems")["problems"])
+        self.assertEqual([], self.rig.problems())
 
 
 if __name__ == "__main__":

@@ -48,7 +48,6 @@ class VmRenewal(meshcase.MeshCase):
         self.assertEqual({m.name: m.proxy.pid for m in machines if m.proxy.running()}, pids)
         load.stop()
         self.assertEqual(load.failures, [])
-        self.assertGreater(load.requests, 80)
 
         with self.subTest("with it Envoy connects again"):
             self.rig.stop_controller()

@@ -9,7 +9,6 @@ usage: oracle_test.py --bin DIRECTORY --envoy FILE
 """
 
 import collections
-import json
 import os
 import time
 
@@ -18,7 +17,6 @@ import yaml
 from lib import run
 from lib.mesh import meshcase, policy_sets
 from lib.mesh.calling import App, Caller, Gateway, identity_in
-from lib.mesh.daemon import UnixConnection
 from lib.mesh.explaining import DENIED_EXIT, Explainer
 from lib.mesh.reference import DENIED, Reference, gateway, gateway_address, outside
 from lib.mesh.rig import ADS_PORT
@@ -105,16 +103,6 @@ class Oracle(meshcase.MeshCase):
     def machines_named(self, names):
         return [machine for machine in self.rig.machines.values() if f"{machine.ns}/{machine.name}" in names]
 
-    def ask(self, path):
-        connection = UnixConnection(self.rig.state / "admin.sock")
-        connection.request("GET", path)
-        response = connection.getresponse()
-        told = json.loads(response.read())
-        connection.close()
-        if response.status != 200:
-            raise AssertionError(f"{path}: {response.status} {told}")
-        return told
-
     @staticmethod
     def denied_machines(made):
         """Names of the machines whose proxies the controller refuses."""
@@ -130,7 +118,7 @@ class Oracle(meshcase.MeshCase):
 
     def applied(self, key, absent):
         group, kind, ns, name = key
-        told = self.ask(f"/v1/status?group={group}&kind={kind}&namespace={ns}&name={name}")
+        told = self.rig.admin("GET", f"/v1/status?group={group}&kind={kind}&namespace={ns}&name={name}")
         if told["phase"] in ("Refused", "Rejected"):
             raise AssertionError(told)
         # Fetching a client's certificate ends the stream of its Envoy, which then reconnects.

@@ -283,7 +283,7 @@ class PlatformsTest(kubecase.MeshCase):
         self.addCleanup(finish)
         West.cluster.processes["kube-apiserver"].end(signal.SIGKILL)
         self.wait_for_health(east=1, west=0)
-        states = {p["name"]: p["state"] for p in self.rig.osm_json("providers")["providers"]}
+        states = {p["name"]: p["state"] for p in self.rig.admin("GET", "/v1/providers")["providers"]}
         self.assertEqual(
             {
                 "vm": "current",

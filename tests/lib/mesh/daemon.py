@@ -7,26 +7,14 @@ import pathlib
 import queue
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
 import unittest
 
-from lib.mesh import objects
+from lib.mesh import admin, objects
 from lib.mesh.rig import MeshDirectory
 from lib.net.processes import wait_for
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=20)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
-        self.sock.connect(str(self.path))
 
 
 class Daemon:
@@ -97,10 +85,7 @@ class Controller(Daemon):
         )
 
     def admin(self, path, method="GET", body=None):
-        with contextlib.closing(UnixConnection(self.state / "admin.sock")) as connection:
-            connection.request(method, path, json.dumps(body) if body is not None else None)
-            response = connection.getresponse()
-            return response.status, json.loads(response.read())
+        return admin.ask(self.state, method, path, body)
 
     def wait_until_ready(self):
         wait_for("ready", lambda: self.http("/health/ready")[0] == 200, 20)
@@ -114,11 +99,17 @@ class DaemonTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.mesh, self.state = self.folder / "mesh", self.folder / "state"
-        directory = MeshDirectory(self.mesh)
-        self.write, self.write_text = directory.write, directory.write_text
+        self.controllers = []
+        directory = MeshDirectory(self.mesh, self.wait_until_acknowledged)
+        self.write, self.write_text, self.remove = directory.write, directory.write_text, directory.remove
+
+    def wait_until_acknowledged(self, objects):
+        running = [controller.state for controller in self.controllers if controller.process.poll() is None]
+        return admin.wait_until_acknowledged(running, objects)
 
     def start(self, *flags, state=None):
         controller = Controller(self.bin / "osm-controller", self.mesh, state or self.state, *flags)
+        self.controllers.append(controller)
         self.addCleanup(lambda: controller.process.poll() is None and controller.stop(signal.SIGKILL))
         return controller
 

@@ -31,17 +31,17 @@ class AppliedDirectory(MeshDirectory):
     """Files are applied as soon as there is a controller."""
 
     def __init__(self, path, rig):
-        super().__init__(path)
+        super().__init__(path, rig.wait_until_acknowledged)
         self.rig = rig
 
-    def write_text(self, name, text):
-        super().write_text(name, text)
+    def replace(self, name, text):
+        super().replace(name, text)
         if self.rig.running():
             self.rig.osm("apply", "-f", self.path / name)
 
-    def remove(self, name):
+    def remove(self, name, wait=True):
         self.rig.osm("delete", "-f", self.path / name)
-        super().remove(name)
+        return super().remove(name, wait)
 
 
 class EtcdRig(Rig):
@@ -252,14 +252,21 @@ class EtcdRig(Rig):
         return super().osm(*arguments, state=state or self.state_of(at or self.running()[-1]), **more)
 
     def osm_json(self, *arguments):
-        """Of all controllers that run, what they know together."""
-        if arguments[:2] == ("certificate", "rotate"):  # at the controller of the machine's proxy
-            machine = self.machines[arguments[2].split(".")[0]]
-            return json.loads(self.osm(*arguments, "-o", "json", at=machine.at))
-        answers = [json.loads(self.osm(*arguments, "-o", "json", at=name)) for name in self.running()]
+        """At the controller of the machine's proxy, to rotate its certificate; else at the last one
+        that runs."""
+        at = self.machines[arguments[2].split(".")[0]].at if arguments[:2] == ("certificate", "rotate") else None
+        return json.loads(self.osm(*arguments, "-o", "json", at=at))
+
+    def admin(self, method, path, body=None, state=None):
+        """At the last controller that runs; the proxies of all."""
+        asked = [state] if state else self.states() if path == "/v1/proxies" else self.states()[-1:]
+        answers = [super(EtcdRig, self).admin(method, path, body, each) for each in asked]
         if "proxies" in answers[0]:
             answers[0]["proxies"] = [p for answer in answers for p in answer["proxies"]]
         return answers[0]
+
+    def states(self):
+        return [self.state_of(name) for name in self.running()]
 
     def add_vm(self, name, ns, address):
         """The machines are at the controllers in turn."""

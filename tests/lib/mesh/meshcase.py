@@ -179,4 +179,4 @@ class MeshCase(unittest.TestCase):
 
     def proxies(self):
         """{workload name: what the controller knows of its proxy}."""
-        return {p["name"].split("/")[-1]: p for p in self.rig.osm_json("proxy", "list")["proxies"]}
+        return {p["name"].split("/")[-1]: p for p in self.rig.admin("GET", "/v1/proxies")["proxies"]}

@@ -13,6 +13,7 @@ namespace on a bridge that lies in a namespace too, so the host's own network is
 """
 
 import atexit
+import contextlib
 import ipaddress
 import itertools
 import json
@@ -28,6 +29,9 @@ import sys
 import tempfile
 import threading
 
+import yaml
+
+from lib.mesh import admin
 from lib.mesh.watcher import ProxyWatcher
 from lib.net.netns import Switch, delete_stale, ip
 from lib.net.processes import CommandFailed, Process, wait_for
@@ -78,27 +82,58 @@ class Programs:
 
 
 class MeshDirectory:
-    """The directory of YAML that the controller reads. Objects are written as JSON, which is YAML."""
+    """The directory of YAML that the controller reads. Objects are written as JSON, which is YAML.
 
-    def __init__(self, path):
+    A write waits until every connected proxy that it concerns has acknowledged it, so that what is
+    read next shows it. With wait=False it does not: for tests about the way of a change, refusals,
+    and proxies that cannot answer. Result: the mesh's generation that has the change; None if
+    nothing was waited for.
+    """
+
+    def __init__(self, path, acknowledged=None):
+        """`acknowledged(objects)` waits for the proxies, if a controller runs; its result is the generation."""
         self.path = pathlib.Path(path)
         self.path.mkdir()
+        self.acknowledged = acknowledged or (lambda objects: None)
+        self._objects = {}  # of each file
 
-    def write(self, name, *objects):
-        self.write_text(name, "\n---\n".join(json.dumps(o, indent=1) for o in objects) + "\n")
+    def write(self, name, *objects, wait=True):
+        return self.write_text(name, "\n---\n".join(json.dumps(o, indent=1) for o in objects) + "\n", wait)
 
-    def write_text(self, name, text):
+    def write_text(self, name, text, wait=True):
+        self.replace(name, text)
+        return self._changed(name, objects_of(text), wait)
+
+    def remove(self, name, wait=True):
+        (self.path / name).unlink()
+        return self._changed(name, {}, wait)
+
+    def copy_from(self, directory):
+        for source in sorted(pathlib.Path(directory).glob("*.yaml")):
+            self.write_text(source.name, source.read_text())
+
+    def replace(self, name, text):
         """As an editor does it: a new file moved over the old one."""
         fresh = self.path.parent / f"{name}.new"
         fresh.write_text(text)
         os.rename(fresh, self.path / name)
 
-    def remove(self, name):
-        (self.path / name).unlink()
+    def _changed(self, name, after, wait):
+        before = self._objects.get(name, {})
+        self._objects[name] = after
+        changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        return self.acknowledged([(after.get(key) or before[key]) for key in changed]) if wait else None
 
-    def copy_from(self, directory):
-        for source in sorted(pathlib.Path(directory).glob("*.yaml")):
-            shutil.copy(source, self.path / source.name)
+
+def objects_of(text):
+    """{(apiVersion, kind, namespace, name): object} of a file; empty if it is not YAML."""
+    objects = {}
+    with contextlib.suppress(yaml.YAMLError):
+        for o in yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            with contextlib.suppress(KeyError, TypeError, AttributeError):
+                metadata = o["metadata"]
+                objects[o["apiVersion"], o["kind"], metadata.get("namespace"), metadata["name"]] = o
+    return objects
 
 
 class Machine:
@@ -255,7 +290,7 @@ class Rig:
         self.directory.chmod(0o755)
         self.state = self.directory / "state"
         self.ads_address = f"{Switch.ADDRESS}:{ADS_PORT}"
-        self.mesh = MeshDirectory(self.directory / "mesh")
+        self.mesh = MeshDirectory(self.directory / "mesh", self.wait_until_acknowledged)
         self.machines, self.processes = {}, []
         self.controller = None
         self.controller_flags = ()
@@ -325,8 +360,23 @@ class Rig:
             raise CommandFailed(f"{' '.join(command)}: {ran.returncode}: {ran.stdout}{ran.stderr}")
         return ran.stdout
 
+    def admin(self, method, path, body=None, state=None):
+        """What the admin socket in `state`, or else this mesh's, answers: osm() without a process."""
+        return admin.answer_of(state or self.state, method, path, body)
+
     def osm_json(self, *arguments):
+        """The command's answer. A condition that is asked again and again uses admin()."""
         return json.loads(self.osm(*arguments, "-o", "json"))
+
+    def problems(self):
+        return self.admin("GET", "/v1/problems")["problems"]
+
+    def states(self):
+        """State directories of the controllers that run."""
+        return [self.state] if self.controller is not None and self.controller.running() else []
+
+    def wait_until_acknowledged(self, objects):
+        return admin.wait_until_acknowledged(self.states(), objects)
 
     # -- machines -------------------------------------------------------------------------------
     def add_vm(self, name, ns, address):

@@ -1,7 +1,5 @@
 """`osm certificate rotate` as an operator runs it, and the states of roots."""
 
-import json
-
 from lib.mesh import meshcase
 from lib.net.processes import NotYet, wait_for
 
@@ -27,8 +25,7 @@ class RootCase(meshcase.MeshCase):
 
     def roots(self, state=None):
         """As the controller with state directory `state` knows them; None: the rig's."""
-        told = self.rig.osm("certificate", "status", "-o", "json", state=state)
-        return {r["name"]: r for r in json.loads(told)["roots"]}
+        return {r["name"]: r for r in self.rig.admin("GET", "/v1/roots", state=state)["roots"]}
 
     def rotate(self, name, *flags):
         """Declares a root and waits until it signs. The `osm` that goes on following it."""
