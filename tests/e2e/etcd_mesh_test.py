@@ -13,8 +13,9 @@ import signal
 from unittest import mock
 
 from lib.mesh import meshcase, objects
-from lib.mesh.etcd_rig import CLIENT_PORT, CONTROLLERS, EtcdRig, encoded
+from lib.mesh.etcd_rig import CLIENT_PORT, EtcdRig, encoded
 from lib.mesh.meshcase import Load
+from lib.mesh.replicated_rig import CONTROLLERS
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
 STALENESS = "osm_replica_staleness_seconds"

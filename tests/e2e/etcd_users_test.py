@@ -8,8 +8,9 @@ import re
 import signal
 
 from lib.mesh import meshcase, objects
-from lib.mesh.etcd_rig import CONTROLLERS, MEMBERS, EtcdRig
+from lib.mesh.etcd_rig import MEMBERS, EtcdRig
 from lib.mesh.meshcase import Load
+from lib.mesh.replicated_rig import CONTROLLERS
 from lib.net.processes import NotYet, wait_for
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"

@@ -7,8 +7,9 @@ import json
 import signal
 
 from lib.mesh import meshcase, objects
-from lib.mesh.etcd_rig import CONTROLLERS, EtcdRig
+from lib.mesh.etcd_rig import EtcdRig
 from lib.mesh.meshcase import Load
+from lib.mesh.replicated_rig import CONTROLLERS
 from lib.mesh.rig import ADS_PORT
 from lib.net.name_server import ZONE, NameServer
 from lib.net.netns import Switch
