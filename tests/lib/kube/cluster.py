@@ -78,6 +78,17 @@ class Cluster:
 
     def start(self):
         begun = time.monotonic()
+        self.start_api()
+        self.start_controller_manager()
+        wait_for(
+            "the default ServiceAccount is made", lambda: self.api.find("ServiceAccount", "default", "default"), 30
+        )
+        self.started_in = time.monotonic() - begun
+        return self
+
+    def start_api(self, *flags):
+        """Only etcd and the API server, with `flags` beside the usual ones: what the controllers of
+        Kubernetes do otherwise, such as deleting a namespace, is not done."""
         self._make_network()
         self.pki = Pki(self.directory / "pki")
         self.start_etcd()
@@ -92,16 +103,10 @@ class Cluster:
             "IP:127.0.0.1",
             *(f"DNS:kubernetes{rest}" for rest in ("", ".default", ".default.svc", ".default.svc.cluster.local")),
         )
-        self.start_api_server(wait=False)
+        self.start_api_server(*flags, wait=False)
         for name in ("kube-controller-manager", "kube-proxy"):
             self.kubeconfig_of(name, self.pki.user(f"system:{name}"))
         self.wait_for_api()
-        self.start_controller_manager()
-        wait_for(
-            "the default ServiceAccount is made", lambda: self.api.find("ServiceAccount", "default", "default"), 30
-        )
-        self.started_in = time.monotonic() - begun
-        return self
 
     def __enter__(self):
         return self.start()

@@ -11,30 +11,6 @@ from lib.net import http2
 from lib.net.processes import UNREACHABLE, wait_for
 
 _THREADS = 16
-_GOAWAY = 7
-
-
-class _Patient(http2.Connection):
-    """Goes on after a GOAWAY, which sends later streams elsewhere."""
-
-    def advance(self):
-        """Takes what has come."""
-        self._read()
-
-    def __init__(self, opened):
-        self._bytes = b""
-        super().__init__(opened)
-
-    def _receive(self):
-        self._bytes += super()._receive()
-        kept = b""
-        while len(self._bytes) >= 9:
-            size = 9 + int.from_bytes(self._bytes[:3], "big")
-            if len(self._bytes) < size:
-                break
-            frame, self._bytes = self._bytes[:size], self._bytes[size:]
-            kept += frame if frame[3] != _GOAWAY else b""
-        return kept
 
 
 class Crowd:
@@ -82,7 +58,9 @@ class Crowd:
 
     def _begin(self, name, address):
         folder = self.folder / name
-        connection = _Patient.tls(address, folder / "cacert.pem", (folder / "sds_cert.pem", folder / "sds_key.pem"))
+        connection = http2.PatientConnection.tls(
+            address, folder / "cacert.pem", (folder / "sds_cert.pem", folder / "sds_key.pem")
+        )
         try:
             stream = connection.open(STATE_OF_THE_WORLD, CLUSTERS)
             connection.message(stream)

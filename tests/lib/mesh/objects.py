@@ -222,13 +222,14 @@ def denylist(name, accounts=(), proxies=(), ns="osm-system", reason=""):
     )
 
 
-def shop():
-    """Two machines, and the policy by which shop/web may read the books of shop/api."""
+def shop(address="10.9.0.1"):
+    """Two machines, and the policy by which shop/web may read the books of shop/api, the Service at
+    `address`."""
     return [
         namespace("shop"),
         account("shop", "web"),
         account("shop", "api"),
-        service("shop", "api", "10.9.0.1", 80, 8080),
+        service("shop", "api", address, 80, 8080),
         machine("shop", "api-1", "10.1.0.2", "api", {"app": "api"}),
         machine("shop", "web-1", "10.1.0.3", "web", {"app": "web"}),
         routes("shop", "books", read={"pathRegex": "/books.*", "methods": ["GET"]}),

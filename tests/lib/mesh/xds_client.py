@@ -15,17 +15,23 @@ LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
 ROUTES = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 SECRET = "type.googleapis.com/" + Secret.DESCRIPTOR.full_name
 _SERVICE = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
+_INVALID_ARGUMENT = 3  # gRPC's status, as Envoy has it in a refusal
 STATE_OF_THE_WORLD, DELTA = _SERVICE + "StreamAggregatedResources", _SERVICE + "DeltaAggregatedResources"
 
 
-def request(type_url, names=(), nonce="", delta=False, held=None):
-    """A request's bytes. With delta the names are subscribed to, beside those of before, and `held`
-    are the versions of resources that an earlier stream brought, by name."""
+def request(type_url, names=(), nonce="", delta=False, held=None, unsubscribed=(), refusal=None):
+    """A request's bytes. With delta the names are subscribed to, beside those of before and without
+    `unsubscribed`, and `held` are the versions of resources that an earlier stream brought, by name.
+    `refusal`: the reason for which the response with `nonce` is refused."""
     if delta:
-        made = discovery.DeltaDiscoveryRequest(resource_names_subscribe=names, initial_resource_versions=held)
+        made = discovery.DeltaDiscoveryRequest(
+            resource_names_subscribe=names, resource_names_unsubscribe=unsubscribed, initial_resource_versions=held
+        )
     else:
         made = discovery.DiscoveryRequest(resource_names=names)
     made.type_url, made.response_nonce = type_url, nonce
+    if refusal is not None:
+        made.error_detail.code, made.error_detail.message = _INVALID_ARGUMENT, refusal
     return made.SerializeToString()
 
 

@@ -11,6 +11,7 @@ import h2.exceptions
 import hpack
 from hyperframe.frame import HeadersFrame
 
+_GOAWAY = 7  # type of a frame
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 # The peer ended the connection or the handshake. A peer that is only silent is a TimeoutError.
 CLOSED = (ConnectionError, ssl.SSLError)
@@ -121,15 +122,24 @@ class Connection:
 
     def message(self, stream):
         """The next gRPC message of a stream. Failure: Ended when there is none."""
-        while True:
-            data, ended = self.streams[stream]
-            end = 5 + int.from_bytes(data[1:5], "big")
-            if len(data) >= max(5, end):
-                self.streams[stream] = data[end:], ended
-                return data[5:end]
-            if ended:
-                raise ended
-            self._read()
+        while (came := self.received(stream)) is None:
+            self.advance()
+        return came
+
+    def received(self, stream):
+        """The next gRPC message of those that have come, or None. Failure: Ended when there is none."""
+        data, ended = self.streams[stream]
+        end = 5 + int.from_bytes(data[1:5], "big")
+        if len(data) >= max(5, end):
+            self.streams[stream] = data[end:], ended
+            return data[5:end]
+        if ended:
+            raise ended
+        return None
+
+    def advance(self):
+        """Takes what has come, or waits for it."""
+        self._read()
 
     def end(self, *streams):
         """The Ended of whichever of the streams ends first; their messages are dropped."""
@@ -192,3 +202,22 @@ class Connection:
 
     def __exit__(self, *_):
         self.close()
+
+
+class PatientConnection(Connection):
+    """Goes on after a GOAWAY, which sends later streams elsewhere."""
+
+    def __init__(self, opened):
+        self._bytes = b""
+        super().__init__(opened)
+
+    def _receive(self):
+        self._bytes += super()._receive()
+        kept = b""
+        while len(self._bytes) >= 9:
+            size = 9 + int.from_bytes(self._bytes[:3], "big")
+            if len(self._bytes) < size:
+                break
+            frame, self._bytes = self._bytes[:size], self._bytes[size:]
+            kept += frame if frame[3] != _GOAWAY else b""
+        return kept

@@ -1,0 +1,285 @@
+#!/usr/bin/python3
+"""One mesh in a directory, in etcd and in Kubernetes: commands of `osm` answer the same in each."""
+
+import collections
+import json
+import re
+import unittest
+
+from lib.mesh import environments, meshcase, objects
+from lib.net.processes import NotYet, wait_for
+
+WEB, API = "shop/web-1", "shop/api-1"
+SHOP = objects.shop("10.96.0.80")
+ORPHAN = objects.target("shop", "orphan", "api", [("shop", "api")], ("HTTPRouteGroup", "missing", ["read"]))
+MORE = objects.books_for("more", "web", "api")
+# Another account may read the books: only the server's proxy is sent something new.
+WIDER = objects.target(
+    "shop", "web-api", "api", [("shop", "web"), ("shop", "other")], ("HTTPRouteGroup", "books", ["read"])
+)
+# Another route of the server.
+REFUSED = [
+    objects.routes("shop", "songs", read={"pathRegex": "/songs.*", "methods": ["GET"]}),
+    objects.target("shop", "songs", "api", [("shop", "web")], ("HTTPRouteGroup", "songs", ["read"])),
+]
+BROKEN = objects.target("shop", "broken", "api", [("shop", "web")], ("NoSuchKind", "books", ["read"]))
+
+# -- what a command says, without what must differ ---------------------------------------------------
+OF_A_STORE = {"uid", "generation", "creationTimestamp", "resourceVersion"}  # of an object's metadata
+# Findings about the cluster itself; the exit code says that they are in order.
+OF_A_CLUSTER = re.compile(
+    r"(Kubernetes$|CustomResourceDefinitions$|(Deployment|\w+WebhookConfiguration|MeshConfig|Secret|Namespace|Pod) )"
+)
+
+
+def problems(answer):
+    """Without the files and lines."""
+    return [(p["severity"], p["object"], p["field"], p["code"]) for p in answer["problems"]]
+
+
+def decision(answer):
+    return answer["allowed"], answer["reason"], problems(answer)
+
+
+def explanation(answer):
+    steps = [*answer["steps"], *(step for way in answer["ways"] for step in way["steps"])]
+    return answer["verdict"], [(s["step"], s["effect"], s["object"]) for s in steps]
+
+
+def progress(answer):
+    """Without the generation, which each controller counts for itself."""
+    lagging = [lag["workload"] for lag in answer["lagging"]]
+    return answer["phase"], answer["concerned"], answer["applied"], lagging, answer["not_connected"]
+
+
+def proxies(answer):
+    """Without addresses, times, versions and the controllers' names."""
+    connected = {p["name"]: {kind: t["state"] for kind, t in p["types"].items()} for p in answer["proxies"]}
+    return connected, [(e["common_name"].partition(".")[2], e["claimed"]) for e in answer["expected"]]
+
+
+def certificates(answer):
+    """Each controller has one of its own, and on Kubernetes another one for its webhook."""
+    return sorted({c["common_name"] for c in answer["certificates"] if c["usage"] != "webhook"})
+
+
+def findings(answer):
+    return [(f["verdict"], f["subject"], f["text"]) for f in answer["findings"] if not OF_A_CLUSTER.match(f["subject"])]
+
+
+def document(answer):
+    metadata = {name: value for name, value in answer["metadata"].items() if name not in OF_A_STORE}
+    return {**answer, "metadata": metadata}
+
+
+def same(answer):
+    return answer
+
+
+Command = collections.namedtuple("Command", "arguments view answer stdin", defaults=(None,))
+DANGLING = ("warning", "TrafficTarget shop/orphan", "spec.rules[0].name", "dangling-reference")
+NOTHING = "HTTPRouteGroup shop/missing is not there, or is invalid and left out; this rule allows nothing"
+CLIENT = {kind: "SYNCED" for kind in ("SDS", "CDS", "EDS", "LDS", "RDS")}
+SERVER = {**CLIENT, "EDS": "NOT SENT"}  # its own application is at a fixed address
+WARNED = ("warning", "TrafficTarget shop/orphan", f"spec.rules[0].name: {NOTHING}")
+COUNTED = ("ok", "Controllers", "1 problems with objects, notices included")
+LAGS = "status --wait while a proxy lags"
+APPLIED = "status --wait when it has acknowledged"
+
+# {title: its command, its view, and (exit code, the view of its answer)}; a view `str` takes the text.
+COMMANDS = {
+    "policy check": Command(
+        "policy check shop/web shop/api -o json",
+        decision,
+        (0, (True, "allowed by TrafficTarget shop/web-api: GET /books.*", [DANGLING])),
+    ),
+    "policy explain": Command(
+        "policy explain shop/web shop/api -o json",
+        explanation,
+        (
+            3,
+            (
+                "denied",
+                [
+                    ("source", "allows", "ServiceAccount shop/web"),
+                    ("destination", "allows", "Service shop/api"),
+                    ("client", "allows", "TrafficTarget shop/web-api"),
+                    ("endpoints", "allows", "Service shop/api"),
+                    ("server", "denies", "TrafficTarget shop/web-api"),
+                ],
+            ),
+        ),
+    ),
+    "problems": Command("problems -o json", problems, (0, [DANGLING])),
+    "proxy list": Command(
+        "proxy list -o json",
+        proxies,
+        (0, ({"shop/api-1": SERVER, "shop/web-1": CLIENT}, [("web-1.shop", True), ("api.shop", True)])),
+    ),
+    "status --wait": Command(
+        "status traffictarget shop/web-api --wait --timeout 20s -o json", progress, (0, ("Applied", 2, 2, [], []))
+    ),
+    "check": Command("check -o json", findings, (0, [WARNED, COUNTED, ("ok", "Proxies", "2 are connected")])),
+    "certificate list": Command(
+        "certificate list -o json",
+        certificates,
+        (0, ["api.shop.cluster.local", "osm-controller.osm-system", "web.shop.cluster.local"]),
+    ),
+    "get": Command("get traffictarget shop/web-api -o json", document, (0, SHOP[-1])),
+    "get an account": Command("get serviceaccount shop/web -o json", document, (0, SHOP[1])),
+    "apply": Command("apply -f -", str, (0, "TrafficTarget shop/more created\n"), json.dumps(MORE)),
+    "delete": Command("delete traffictarget shop/more", str, (0, "TrafficTarget shop/more deleted\n")),
+}
+# Answers of the two steps of a longer test.
+STEPS = {LAGS: (5, ("Pending", 2, 1, [API], [])), APPLIED: (0, ("Applied", 2, 2, [], []))}
+
+ONE_IS_ASKED = "over etcd `osm` asks one controller, which knows its own proxies only"
+NO_WRITER = "the objects of this environment are written in another way, and the message names it"
+# {(environment, title): (answer, reason)}: each entry with another reason than NO_WRITER is a defect.
+DIFFERENCES = {
+    ("etcd", "proxy list"): ((0, ({"shop/web-1": CLIENT}, [("web-1.shop", True), ("api.shop", False)])), ONE_IS_ASKED),
+    ("etcd", "status --wait"): ((0, ("Applied", 1, 1, [], [API])), ONE_IS_ASKED),
+    ("etcd", LAGS): ((0, ("Applied", 1, 1, [], [API])), ONE_IS_ASKED),
+    ("etcd", APPLIED): ((0, ("Applied", 1, 1, [], [API])), ONE_IS_ASKED),
+    ("etcd", "check"): ((0, [WARNED, COUNTED, ("ok", "Proxies", "1 are connected")]), ONE_IS_ASKED),
+    ("etcd", "certificate list"): (
+        (0, ["osm-controller.osm-system", "web.shop.cluster.local"]),
+        "over etcd `osm` asks one controller, which knows its own certificates only",
+    ),
+    ("kubernetes", "get an account"): (
+        (4, None),
+        "the controller may not get ServiceAccounts, and says that it has not read it yet",
+    ),
+    **{
+        (environment, title): ((2, f"osm: {text} [invalid-argument]\n"), NO_WRITER)
+        for environment, text in (
+            ("directory", "this controller only reads the mesh's objects; edit the files in MESH"),
+            ("kubernetes", "the mesh's objects are in Kubernetes; write them with kubectl"),
+        )
+        for title in ("apply", "delete")
+    },
+}
+
+
+class EnvironmentsTest:
+    """The tests; a subclass names the environment. Each test finds the shop and two proxies, the
+    client's at the first controller and the server's at the last."""
+
+    maxDiff = None
+    environment = None  # a class of lib.mesh.environments
+
+    @classmethod
+    def setUpClass(cls):
+        cls.mesh, cls.failed = cls.environment(meshcase._programs), True
+        cls.addClassCleanup(lambda: cls.mesh.stop(cls.failed))
+        cls.mesh.start([*SHOP, ORPHAN])
+        cls.first, cls.last = [list(cls.mesh.controllers)[n] for n in (0, -1)]
+        cls.failed = False
+
+    def setUp(self):
+        self.addCleanup(self.note_failure)
+        self.web = self.connect(WEB, self.first)
+        self.api = self.connect(API, self.last)
+
+    def connect(self, workload, at):
+        proxy = self.mesh.connect_proxy(workload, at)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def note_failure(self):
+        result = self._outcome.result
+        if any(getattr(test, "test_case", test) is self for test, _ in result.failures + result.errors):
+            type(self).failed = True
+
+    def ask(self, command):
+        """(exit code, the view of the answer; None if there is only an error)."""
+        code, out, err = self.mesh.osm(*command.arguments.split(), stdin=command.stdin)
+        if command.view is str:
+            return code, (out + err).replace(str(self.mesh.rig.mesh.path), "MESH")
+        answer = json.loads(out)
+        return code, None if "error" in answer else command.view(answer)
+
+    def check(self, title, answer, expected):
+        expected, reason = DIFFERENCES.get((self.mesh.NAME, title), (expected, None))
+        self.assertEqual(answer, expected, f"{title}; known difference: {reason}")
+
+    # -- tests ----------------------------------------------------------------------------------
+    def test_commands_answer_the_same(self):
+        for title, command in COMMANDS.items():
+            with self.subTest(title):
+                self.check(title, self.ask(command), command.answer)
+
+    def test_status_waits_for_a_proxy_that_lags(self):
+        self.addCleanup(self.mesh.write, *SHOP)
+        waits = "status traffictarget shop/web-api --wait --timeout"
+        self.api.fall_silent()
+        self.mesh.write(WIDER)
+        wait_for("the proxy is sent its new configuration", self.api.owes)
+        self.check(LAGS, self.ask(Command(f"{waits} 1s -o json", progress, None)), STEPS[LAGS])
+        self.api.acknowledge()
+        wait_for("the proxy has answered", lambda: self.api.owes() == 0)
+        self.check(APPLIED, self.ask(Command(f"{waits} 20s -o json", progress, None)), STEPS[APPLIED])
+
+    def test_a_real_envoy_is_configured_by_the_controller_that_a_test_names(self):
+        machine = objects.machine("shop", "web-2", "10.200.0.12", "web", {"app": "web"})
+        self.mesh.write(machine)
+        self.addCleanup(self.mesh.delete, machine)
+        envoy = self.mesh.start_envoy("shop/web-2", "10.200.0.12", at=self.last)
+        self.addCleanup(envoy.stop_proxy)
+        code, answer = self.mesh.osm_json("proxy", "list", at=self.last)
+        self.assertIn("shop/web-2", [p["name"] for p in answer["proxies"]], code)
+        self.assertIn("shop/api|8080", envoy.admin("/clusters")[1])
+
+    def test_a_refusal_is_told_with_the_words_of_the_proxy(self):
+        self.addCleanup(self.mesh.delete, *REFUSED)
+        self.api.refuse("not this one", responses=1)
+        self.mesh.write(*REFUSED)
+
+        def told():
+            code, answer = self.mesh.osm_json("problems", at=self.last)
+            causes = [p["cause"] for p in answer["problems"] if p["code"] == "refused-by-proxy"]
+            if code != 0 or not causes:
+                raise NotYet(answer)
+            return causes
+
+        self.assertIn("the proxy of shop/api-1 refused it", str(wait_for("the refusal", told, 20, interval=0.25)))
+        self.assertIn("not this one", str(told()))
+
+    def test_an_invalid_object_is_refused_or_left_out(self):
+        if self.mesh.NAME == "directory":
+            self.mesh.write(BROKEN)
+            self.addCleanup(self.mesh.delete, BROKEN)
+            code, answer = self.mesh.osm_json("problems")
+            self.assertIn("TrafficTarget shop/broken", [p["object"] for p in answer["problems"]])
+            return
+        with self.assertRaisesRegex(environments.Refused, r"spec\.rules\[0\]\.kind"):
+            self.mesh.write(BROKEN)
+
+    def test_a_controller_restarts_and_a_proxy_comes_back(self):
+        stopped = self.mesh.controllers[self.last]
+        self.assertEqual(stopped.stop(), 0)
+        self.api.wait_until_ended()
+        self.assertFalse(stopped.running())
+        self.addCleanup(self.mesh.write, *SHOP)
+        self.mesh.write(WIDER)
+        stopped.start()
+        self.assertEqual([line["message"] for line in stopped.log()].count("osm-controller started"), 2)
+        self.connect(API, self.last)
+        code, answer = self.mesh.osm_json("proxy", "list", at=self.last)
+        self.assertIn(API, [p["name"] for p in answer["proxies"]], code)
+
+
+class InADirectory(EnvironmentsTest, unittest.TestCase):
+    environment = environments.Directory
+
+
+class InEtcd(EnvironmentsTest, unittest.TestCase):
+    environment = environments.Etcd
+
+
+class InKubernetes(EnvironmentsTest, unittest.TestCase):
+    environment = environments.Kubernetes
+
+
+if __name__ == "__main__":
+    meshcase.main()
