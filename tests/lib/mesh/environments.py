@@ -75,7 +75,7 @@ class Controller:
 
     def admin(self, path, method="GET", body=None):
         """(status, object) of its admin API."""
-        return self._rig.admin(self.name, path, method, body)
+        return self._rig.admin_at(self.name, path, method, body)
 
     def log(self):
         """The lines that it has logged, as objects."""
