@@ -213,11 +213,11 @@ class Directory(Environment):
 
     def _put(self, objects):
         for one in objects:
-            self.rig.mesh.write(_file_of(one), one)
+            self.rig.mesh.write(_file_of(one), one, wait=False)
 
     def _remove(self, objects):
         for one in objects:
-            self.rig.mesh.remove(_file_of(one))
+            self.rig.mesh.remove(_file_of(one), wait=False)
 
 
 class Etcd(Environment):
