@@ -366,6 +366,24 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.waiting.at("old").find("distrusted") != std::string::npos);
   }
 
+  TEST_CASE(
+      "after distrust a root signs that was not trusted before, and is trusted from then on") {
+    const TrustDomain domain("one.example"), other("two.example");
+    Rotation it;
+    it.wishes = {wish("old", RootRole::kActive, domain)};
+    it.settle();
+    it.wishes.push_back(wish("next", RootRole::kActive, other));
+    REQUIRE(it.state("next") == RootState::kInactive);
+    const auto cut = distrust({it.records, it.wishes, it.evidence, it.now, kLeaf, kLeaf}, "old");
+    REQUIRE(cut.ok());
+    it.records = *cut;
+    CHECK(it.state("old") == RootState::kInactive);
+    CHECK(it.record("old").bundle_pem.empty());
+    CHECK(it.state("next") == RootState::kSigning);
+    CHECK(it.record("next").bundle_pem == "pem of next");
+    CHECK(it.record("next").trust_domain == other);
+  }
+
   TEST_CASE("a root that does not sign is distrusted at once, too") {
     for (const RootRole role : {RootRole::kPassive, RootRole::kInactive}) {
       Rotation it = Rotation::under_way();

@@ -368,6 +368,22 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK_FALSE(replica.rotation->distrust("next", true).ok());  // the only one now
   }
 
+  TEST_CASE("a root that no proxy trusts yet is in the trust bundle once distrust makes it sign") {
+    Mesh mesh;
+    Replica replica(mesh, "a");
+    replica.leads = false;  // takes no step, so the next root is not trusted
+    mesh.wish("next", RootRole::kActive);
+    run(mesh, {&replica}, 20);
+    REQUIRE(mesh.states() == std::map<std::string, RootState>{{kOwnRoot, RootState::kSigning}});
+    REQUIRE(replica.manager->trust_bundle_pem() == mesh.own->trust_bundle_pem());
+
+    REQUIRE(replica.rotation->distrust(kOwnRoot, true).ok());
+    run(mesh, {&replica}, 5);
+    CHECK(mesh.states()["next"] == RootState::kSigning);
+    CHECK(replica.leaf()->issuer_id == mesh.cas.at("next")->id());
+    CHECK(replica.manager->trust_bundle_pem() == mesh.cas.at("next")->trust_bundle_pem());
+  }
+
   TEST_CASE("a root of another trust domain takes the mesh there, and back") {
     const TrustDomain next("new.example");
     const std::vector<TrustDomain> both{kDomain, next};
