@@ -276,6 +276,33 @@ TEST_SUITE("root_rotation::next_step") {
     CHECK(it.state("old") == RootState::kInactive);
   }
 
+  TEST_CASE("a root drains no further while another validates, though nothing else holds it") {
+    Rotation it = Rotation::under_way();
+    it.max_wait = seconds(60);
+    it.evidence = {.complete = true};
+    it.step();
+    REQUIRE(it.state("old") == RootState::kDraining);
+    it.evidence = {.complete = true, .bundle_lag = 1, .leaf_lag = 1, .any_lag = 1};
+    CHECK_FALSE(it.step());
+    it.now += it.max_wait - seconds(1);
+    it.wishes.push_back(wish("third", RootRole::kActive));
+    CHECK(it.step());
+    REQUIRE(it.state("third") == RootState::kValidating);
+    REQUIRE(it.state("old") == RootState::kDraining);
+
+    it.now += seconds(1);  // the silent proxy no longer holds the old root
+    CHECK_FALSE(it.step());
+    CHECK(it.state("old") == RootState::kDraining);
+    CHECK(it.waiting["old"] == "waits until another root signs");
+    CHECK(it.waiting["third"] == "waits for 1 proxies without the newest trust bundle");
+
+    it.evidence = {.complete = true};
+    CHECK(it.step());
+    CHECK(it.state("third") == RootState::kSigning);
+    CHECK(it.step());
+    CHECK(it.state("old") == RootState::kInactive);
+  }
+
   TEST_CASE("the only root that can sign goes on signing") {
     Rotation it;
     it.wishes = {wish("old", RootRole::kActive)};
