@@ -71,6 +71,25 @@ TEST_SUITE("translate::endpoint") {
           std::vector<std::string>{"local 10.1.0.1:14002"});
   }
 
+  TEST_CASE(
+      "an endpoint without a service port serves a Service's only port, and none of several") {
+    auto mesh = worked_example();
+    auto entry = server_entry();
+    entry.ports = {port(kServerService, 80, 14001, Protocol::kHttp, "web")};
+    mesh.put(entry);
+    mesh.put(model::ServiceEndpoints{
+        kServerService,
+        {endpoint_at("10.1.0.1", 14001, kServer), endpoint_at("10.1.0.2", 14001, kServer, "web")}});
+    CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")) ==
+          std::vector<std::string>{"local 10.1.0.1:14001", "local 10.1.0.2:14001"});
+
+    entry.ports.push_back(port(kServerService, 90, 14002, Protocol::kHttp, "admin"));
+    mesh.put(entry);
+    CHECK(hosts(mesh.assignment(client_class(), "server/server|14001")) ==
+          std::vector<std::string>{"local 10.1.0.2:14001"});
+    CHECK(hosts(mesh.assignment(client_class(), "server/server|14002")).empty());
+  }
+
   TEST_CASE("a named target port keeps the number each endpoint gives it") {
     auto mesh = worked_example();
     mesh.put(model::ServiceEndpoints{
