@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -477,6 +478,20 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.ca.total == 1000);
     CHECK(f.executor.queued() == 0);
     CHECK(f.executor.timers() == 1);  // the tick
+  }
+
+  TEST_CASE("the metric of the first end forgets a released certificate") {
+    ManagerFixture f;
+    f.issue("buyer");
+    f.issue("short", hours(1));
+    const auto left = [&] {
+      return seconds(std::lround(f.metrics.value("osm_cert_expiry_seconds")));
+    };
+    f.executor.run_for(minutes(1));
+    CHECK(left() < hours(1));
+    f.manager->release_certificate(workload("short").common_name);
+    f.executor.run_for(minutes(1));
+    CHECK(left() > hours(40));
   }
 
   TEST_CASE("a released certificate is freed with its last holder") {
