@@ -318,6 +318,15 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.valid(*f.only()));
   }
 
+  TEST_CASE("a caller whose certificate is due gets the old one while the CA fails") {
+    ManagerFixture f;
+    const auto old = f.issue("buyer");
+    f.ca.failure = kCaDown;
+    f.clock.advance(hours(40));  // the manager's own renewal has not run yet
+    CHECK(f.issue("buyer") == old);
+    CHECK(f.ca.attempts == 2);
+  }
+
   TEST_CASE("a CA that stays away until the end is an error in the log, and callers get it too") {
     ManagerFixture f;
     f.issue("buyer");
