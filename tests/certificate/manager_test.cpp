@@ -593,6 +593,31 @@ TEST_SUITE("certificate::Manager") {
     CHECK(f.only()->issuer_id == "ca-2");
   }
 
+  TEST_CASE(
+      "a certificate that was being issued when the manager noticed another CA is renewed soon") {
+    ManagerFixture f;
+    CertificatePtr landed;
+    const auto change = [&] {
+      f.ca.while_issuing = nullptr;
+      f.ca.id = "ca-2";
+      f.ca.changed.notify();
+      f.executor.run_until_idle();
+    };
+    SUBCASE("the first of its name") {
+      f.ca.while_issuing = change;
+      landed = f.issue("buyer");
+    }
+    SUBCASE("a later one") {
+      f.issue("buyer");
+      f.ca.while_issuing = change;
+      landed = f.manager->rotate_certificate(workload("buyer").common_name).value();
+    }
+    CHECK(landed->issuer_id == "ca-1");
+    CHECK(f.only() == landed);
+    f.executor.run_for(seconds(2));
+    CHECK(f.only()->issuer_id == "ca-2");
+  }
+
   TEST_CASE("a wrong answer is not used, and the old certificate stays") {
     ManagerFixture f;
     const auto old = f.issue("buyer");
