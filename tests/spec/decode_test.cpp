@@ -285,6 +285,28 @@ rules:
         });
   }
 
+  TEST_CASE("the rules of a TrafficTarget name at most 1024 matches together") {
+    const auto decoded = [](int first, int second) {
+      const auto rule = [](const std::string& name, int count) {
+        std::string text = "- {kind: HTTPRouteGroup, name: " + name + ", matches: [";
+        for (int i = 0; i < count; ++i) text += (i > 0 ? ", m" : "m") + std::to_string(i);
+        return text + "]}\n";
+      };
+      return decode_traffic_target(
+          object_of(kTargetApi, "TrafficTarget",
+                    "destination: {kind: ServiceAccount, name: books, namespace: shop}\n"
+                    "sources: [{kind: ServiceAccount, name: a, namespace: b}]\nrules:\n" +
+                        rule("one", first) + rule("other", second)));
+    };
+    CHECK(good(decoded(512, 512)).rules.at(1).matches.size() == 512);
+    const auto above = decoded(512, 513);
+    CHECK_FALSE(above.value);
+    REQUIRE(above.problems.size() == 1);
+    CHECK(above.problems[0].code == ErrorCode::kTooLarge);
+    CHECK(above.problems[0].field == "spec.rules");
+    CHECK(above.problems[0].cause.find("1025 matches, at most 1024") != std::string::npos);
+  }
+
   TEST_CASE("a TrafficSplit's services may be written in every form of their own names") {
     for (const std::string form : {"", ".shop", ".shop.svc", ".shop.svc.cluster.local"}) {
       CAPTURE(form);
