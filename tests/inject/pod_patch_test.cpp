@@ -225,6 +225,27 @@ TEST_SUITE("inject::patch_pod") {
     CHECK(patch_pod(with_annotation(prefix + "inbound-port-exclusion-list", " ").input()).ok());
   }
 
+  TEST_CASE("an annotation lists at most 256 ports, networks or interfaces") {
+    const std::string prefix = "openservicemesh.io/";
+    for (const auto& [name, start, end] :
+         {std::tuple{"inbound-port-exclusion-list", "9", ""},
+          std::tuple{"outbound-port-exclusion-list", "9", ""},
+          std::tuple{"inbound-ip-range-exclusion-list", "10.0.", ".0/24"},
+          std::tuple{"outbound-ip-range-exclusion-list", "10.0.", ".0/24"},
+          std::tuple{"outbound-ip-range-inclusion-list", "10.0.", ".0/24"},
+          std::tuple{"network-interface-exclusion-list", "eth", ""}}) {
+      CAPTURE(name);
+      std::string list = start + std::to_string(0) + end;
+      for (int i = 1; i < 256; ++i) list += ',' + (start + std::to_string(i)) + end;
+      const auto patched = patch_pod(with_annotation(prefix + name, list).input());
+      CHECK_MESSAGE(patched.ok(), patched.error().text());
+      const std::string message =
+          with_annotation(prefix + name, list + ',' + start + "7" + end).failure();
+      CHECK(contains(message,
+                     "metadata.annotations[" + prefix + name + "]: has 257 entries, at most 256"));
+    }
+  }
+
   TEST_CASE("everything that is wrong with a pod is said at once") {
     PodCase pod =
         with_container("ports: [{containerPort: 15001}], livenessProbe: {tcpSocket: {port: db}}");
