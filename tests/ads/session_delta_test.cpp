@@ -57,6 +57,11 @@ struct Fixture : SessionFixture {
 
 constexpr XdsType kCds = XdsType::kCluster;
 constexpr XdsType kEds = XdsType::kEndpoint;
+constexpr XdsType kRds = XdsType::kRoute;
+
+EncodedPtr route(const std::string& name, const std::string& bytes) {
+  return resource(kRds, name, bytes);
+}
 
 }  // namespace
 
@@ -188,6 +193,26 @@ TEST_SUITE("ads::Session delta") {
     CHECK(settle(kEds) == "b=2");
     put(kEds, {});
     CHECK(settle(kEds) == "-b");
+    CHECK_FALSE(next());
+  }
+
+  // Envoy reports the removal of a route configuration as an error.
+  TEST_CASE_FIXTURE(Fixture, "no removal of a route is sent") {
+    put(kRds, {route("a", "1"), route("b", "1"), route("c", "1")});
+    ask(kRds, {"a", "b", "c"});
+    CHECK(settle(kRds) == "a=1 b=1 c=1");
+    put(kRds, {route("a", "1"), route("b", "1")});
+    CHECK_FALSE(next());
+    put(kRds, {route("a", "2")});
+    CHECK(settle(kRds) == "a=2");
+    put(kRds, {});
+    CHECK_FALSE(next());
+    put(kRds, {route("c", "2")});
+    CHECK(settle(kRds) == "c=2");
+    SUBCASE("except to a proxy that asks again for one that is gone") {
+      ask(kRds, {"b"});
+      CHECK(settle(kRds) == "-b");
+    }
     CHECK_FALSE(next());
   }
 
