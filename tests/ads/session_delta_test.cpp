@@ -120,6 +120,35 @@ TEST_SUITE("ads::Session delta") {
     CHECK(session.state(kCds).last_applied_version == sets[index_of(kCds)]->version());
   }
 
+  // An answer at once would remove endpoints before their cluster, and would remove routes.
+  TEST_CASE_FIXTURE(Fixture, "a claimed name that is gone is not answered as a requested one") {
+    SUBCASE("endpoints are removed once, after their cluster") {
+      put(kCds, {cluster("a", "1")});
+      put(kEds, {endpoints("a", "e")});
+      ask(kCds, {}, {cluster("a", "1"), cluster("gone", "1")});
+      ask(kEds, {"a", "gone"}, {endpoints("a", "e"), endpoints("gone", "e")});
+      Response clusters;
+      CHECK(take(kCds, &clusters) == "-gone");
+      CHECK_FALSE(next());
+      ack(clusters);
+      SUBCASE("unless the proxy drops them itself") { drop(kEds, {"gone"}); }
+      SUBCASE("if the proxy does not drop them itself") { CHECK(settle(kEds) == "-gone"); }
+    }
+    SUBCASE("endpoints that vanish later wait for their cluster too") {
+      put(kCds, {cluster("a", "1")});
+      put(kEds, {endpoints("a", "e")});
+      ask(kCds, {}, sets[index_of(kCds)]->resources());
+      ask(kEds, {"a"}, sets[index_of(kEds)]->resources());
+      CHECK_FALSE(next());
+      put(kEds, {});
+    }
+    SUBCASE("routes are not removed") {
+      put(kRds, {route("a", "1")});
+      ask(kRds, {"a", "gone"}, {route("a", "1"), route("gone", "1")});
+    }
+    CHECK_FALSE(next());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "after a stream that ended in doubt no claim counts") {
     put(kCds, {cluster("a", "1"), cluster("b", "1")});
     ask(kCds);
