@@ -6,10 +6,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "lib/run.hpp"
 #include "mesh_values.hpp"
@@ -53,27 +56,53 @@ struct Sources {
   }
 };
 
-// Announces what a test says, whatever another provider holds.
-class FloodProvider final : public EndpointsProvider {
+// Announces what a test says, whatever another provider holds, and counts what it is asked.
+class FloodProvider final : public EndpointsProvider, public WorkloadProvider {
  public:
-  explicit FloodProvider(EndpointsProvider& inner) : inner_(inner) {}
+  struct Asked {
+    std::map<std::string, int> services;  // by name
+    int all_workloads = 0;
+    int single_workloads = 0;
+  };
+
+  explicit FloodProvider(MemoryEndpointsProvider& inner) : inner_(inner) {}
   void announce(const std::vector<ServiceName>& changed) { on_change_(changed); }
+  void announce(const std::vector<WorkloadName>& changed) { on_workloads_(changed); }
+  // Result: what was asked since the last call.
+  Asked asked() { return std::exchange(asked_, {}); }
 
   std::string id() const override { return "flood"; }
   bool has_synced() const override { return true; }
   bool healthy() const override { return true; }
   std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const override {
+    ++asked_.services[service.name];
     return inner_.list_endpoints_for_service(service);
   }
   Subscription subscribe(std::function<void(const std::vector<ServiceName>&)> on_change) override {
     on_change_ = std::move(on_change);
     return {};
   }
+  std::vector<Workload> list_workloads() const override {
+    ++asked_.all_workloads;
+    return inner_.list_workloads();
+  }
+  std::optional<Workload> find_workload(const WorkloadName& name) const override {
+    ++asked_.single_workloads;
+    return inner_.find_workload(name);
+  }
+  std::vector<Problem> list_problems() const override { return {}; }
+  Subscription subscribe_workloads(
+      std::function<void(const std::vector<WorkloadName>&)> on_change) override {
+    on_workloads_ = std::move(on_change);
+    return {};
+  }
 
  private:
-  EndpointsProvider& inner_;
+  MemoryEndpointsProvider& inner_;
+  mutable Asked asked_;
   std::function<void(const std::vector<ServiceName>&)> on_change_;
+  std::function<void(const std::vector<WorkloadName>&)> on_workloads_;
 };
 
 struct Manual : Sources {
@@ -286,24 +315,46 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(mesh.executor.timers() == 0);
   }
 
-  TEST_CASE("pending invented keys are limited, and no change is missed") {
+  TEST_CASE("100,000 invented names cost one full read, and no change is missed") {
     Manual mesh;
-    mesh.start();
-    mesh.executor.run_for(1s);
+    for (const char* name : {"web", "mail"}) mesh.spec.put(service(name, "10.1.0.9"));
     FloodProvider flood(mesh.vm);
-    mesh.loop.reset();
     MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
     options.providers = {{&flood}};
+    options.workload_providers = {&flood};
     mesh.loop.emplace(options);
     mesh.executor.run_for(1s);
     REQUIRE(mesh.generation() == 1);
+    flood.asked();
+
     mesh.vm.set_endpoints(service_name("store"), {served_at("10.0.0.77", "store")});
-    flood.announce({service_name("store")});
-    for (int i = 0; i < 100'000; ++i) flood.announce({{"nowhere", "s" + std::to_string(i)}});
+    mesh.vm.put_workload(workload("w", "u", "store", "10.0.0.77"));
+    flood.announce(std::vector{service_name("store")});
+    flood.announce(std::vector{WorkloadName{kNs, "w"}});
+    for (int i = 0; i < 100'000; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      flood.announce(std::vector<ServiceName>{{"nowhere", name}});
+      flood.announce(std::vector<WorkloadName>{{"nowhere", name}});
+    }
     mesh.executor.run_for(1s);
-    const auto endpoints = mesh.loop->snapshots().load()->endpoints.find(service_name("store"));
-    CHECK(endpoints->endpoints.front().address == "10.0.0.77");
-    CHECK(mesh.generation() == 2);
+    const auto snapshot = mesh.loop->snapshots().load();
+    CHECK(snapshot->generation == 2);
+    CHECK(snapshot->endpoints.find(service_name("store"))->endpoints.front().address ==
+          "10.0.0.77");
+    CHECK(snapshot->workloads.size() == 1);
+    const FloodProvider::Asked whole = flood.asked();
+    CHECK(whole.services == std::map<std::string, int>{{"store", 1}, {"web", 1}, {"mail", 1}});
+    CHECK(whole.all_workloads == 1);
+    CHECK(whole.single_workloads == 0);
+
+    // The flood is over: names are read one by one again.
+    flood.announce(std::vector{service_name("web")});
+    flood.announce(std::vector{WorkloadName{kNs, "w"}});
+    mesh.executor.run_for(1s);
+    const FloodProvider::Asked single = flood.asked();
+    CHECK(single.services == std::map<std::string, int>{{"web", 1}});
+    CHECK(single.all_workloads == 0);
+    CHECK(single.single_workloads == 1);
   }
 
   TEST_CASE("after stop nothing is published, and stopping again does nothing") {
