@@ -19,9 +19,10 @@ struct Fixture {
   osm::testing::ManualClock clock;
   TestCa ca{clock};
 
-  Result<Peer> identify(const std::vector<TrustDomain>& accepted, const std::string& uri) {
+  Result<Peer> identify(const std::vector<TrustDomain>& accepted,
+                        const std::vector<std::string>& uris) {
     const CertificatePtr any = ca.proxy(kClientId, translate_test::kClient);
-    return identify_peer(accepted, {{uri}, "name", any->chain_pem, "ipv4:10.0.0.7:1"});
+    return identify_peer(accepted, {uris, "name", any->chain_pem, "ipv4:10.0.0.7:1"});
   }
 };
 
@@ -33,7 +34,7 @@ const TrustDomain kNewDomain("new.example");
 TEST_SUITE("ads::identify_peer") {
   TEST_CASE_FIXTURE(Fixture, "a proxy of any accepted trust domain is one, under the same id") {
     for (const std::string domain : {"cluster.local", "new.example"}) {
-      const auto peer = identify({kDomain, kNewDomain}, "spiffe://" + domain + kPath);
+      const auto peer = identify({kDomain, kNewDomain}, {"spiffe://" + domain + kPath});
       REQUIRE(peer.ok());
       CHECK(peer->identity.id == kClientId);
       CHECK(peer->trust_domain == TrustDomain(domain));
@@ -56,10 +57,27 @@ TEST_SUITE("ads::identify_peer") {
              std::string(),
          }) {
       CAPTURE(uri);
-      const auto peer = identify({kDomain, kNewDomain}, uri);
+      const auto peer = identify({kDomain, kNewDomain}, {uri});
       REQUIRE_FALSE(peer.ok());
       CHECK(peer.error().code == ErrorCode::kWrongCertificateKind);
-      CHECK(identify({}, uri).ok() == false);
+      CHECK(identify({}, {uri}).ok() == false);
+    }
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a certificate without exactly one URI SAN is no proxy's") {
+    const std::string own = "spiffe://cluster.local" + kPath;
+    const std::string other =
+        "spiffe://cluster.local/osm/proxy/" + kServerId.str() + "/server/server";
+    const std::string workload = "spiffe://cluster.local/ns/client/sa/client";
+    REQUIRE(identify({kDomain}, {own}).ok());
+    for (const std::vector<std::string>& uris : std::vector<std::vector<std::string>>{
+             {}, {own, own}, {own, other}, {own, workload}, {workload, own}, {own, other, own}}) {
+      CAPTURE(uris.size());
+      const auto peer = identify({kDomain}, uris);
+      REQUIRE_FALSE(peer.ok());
+      CHECK(peer.error().code == ErrorCode::kWrongCertificateKind);
+      CHECK(peer.error().message.find(std::to_string(uris.size()) + " URI SANs") !=
+            std::string::npos);
     }
   }
 }

@@ -15,6 +15,8 @@ namespace {
 
 namespace x509 = certificate::x509;
 
+constexpr const char* kWorkloadUri = "spiffe://cluster.local/ns/bookstore/sa/bookstore-v1";
+
 bool printable(std::string_view text) {
   for (const char c : text)
     if (c < ' ' || c > '~') return false;
@@ -79,9 +81,21 @@ struct Authority {
   openssl::X509Handle root;
 };
 
+// Made once, since keys take longer than everything else here.
+const Authority& authority() {
+  static const Authority made;
+  return made;
+}
+
+openssl::X509Handle certified(const certificate::Subject& subject) {
+  const Authority& by = authority();
+  auto leaf = x509::make_leaf(subject, *by.key, by.lifetime, *by.root, *by.key);
+  require(leaf.ok(), "what is valid can be certified");
+  return *std::move(leaf);
+}
+
 void certify(const certificate::Subject& subject, const TrustDomain& domain,
              const std::string& domain_text) {
-  static const Authority authority;
   const openssl::CleanErrorQueue queue;
   const Status valid = x509::validate(subject, domain);
   if (!valid.ok()) {
@@ -91,18 +105,35 @@ void certify(const certificate::Subject& subject, const TrustDomain& domain,
     return;
   }
   require(printable(subject.common_name.str()), "a certified name is printable");
-  auto leaf =
-      x509::make_leaf(subject, *authority.key, authority.lifetime, *authority.root, *authority.key);
-  require(leaf.ok(), "what is valid can be certified");
-  require(common_name_of(**leaf) == subject.common_name.str(), "a common name reads back");
-  require(uri_of(**leaf) == subject.spiffe_id.str(), "a URI SAN reads back");
+  const openssl::X509Handle leaf = certified(subject);
+  require(common_name_of(*leaf) == subject.common_name.str(), "a common name reads back");
+  require(uri_of(*leaf) == subject.spiffe_id.str(), "a URI SAN reads back");
+}
+
+// A leaf that can be read. Its names do not matter: the transport passes them beside it.
+const std::string& readable_pem() {
+  static const std::string pem = [] {
+    const openssl::CleanErrorQueue queue;
+    auto text = x509::to_pem(
+        *certified({CommonName("leaf"), SpiffeId(kWorkloadUri), certificate::Usage::kWorkload}));
+    require(text.ok(), "a leaf can be written");
+    return *std::move(text);
+  }();
+  return pem;
 }
 
 void identify(const TrustDomain& domain, const std::string& uri, const std::string& name) {
   ads::PeerCertificate certificate{{uri}, name, "", "ipv4:10.0.0.7:41234"};
   require(!ads::identify_peer({domain}, certificate).ok(), "nobody is identified without a PEM");
-  certificate.uris.push_back(uri);
-  require(!ads::identify_peer({domain}, certificate).ok(), "nobody is identified by two names");
+  certificate.pem = readable_pem();
+  const auto peer = ads::identify_peer({domain}, certificate);
+  const auto parsed = model::parse_proxy_spiffe_id(domain, uri);
+  require(!peer.ok() || (parsed.ok() && peer->identity == *parsed),
+          "a peer is the proxy that its URI SAN names", uri);
+  for (const std::string& second : {uri, std::string(kWorkloadUri)}) {
+    certificate.uris = {uri, second};
+    require(!ads::identify_peer({domain}, certificate).ok(), "nobody is identified by two names");
+  }
   require(ads::peer_host(name).size() <= name.size(), "a host is part of its address");
 }
 

@@ -146,6 +146,28 @@ class Methods(attacked.MeshTest):
                         self.assertIn(status, (UNIMPLEMENTED, None), method)
         self.assertFalse(self.controller.log("proxy connected"))
 
+    def test_a_certificate_of_the_mesh_with_two_uris_is_refused(self):
+        ca = self.state / "ca" / "ca.pem"
+        web = f"{attacked.DOMAIN}/osm/proxy/{self.uuid('web-1')}/shop/web"
+        api = f"{attacked.DOMAIN}/osm/proxy/{self.uuid('api-1')}/shop/api"
+        workload = f"{attacked.DOMAIN}/ns/shop/sa/web"
+        pairs = {
+            "same": [web, web],
+            "proxies": [web, api],
+            "proxy-and-workload": [web, workload],
+            "workload-and-proxy": [workload, web],
+        }
+        for label, uris in pairs.items():
+            identity = self.issued(label, uris, pem=ca)
+            for method in sorted(SERVED):
+                with self.subTest(label, method=method), self.connect(identity) as connection:
+                    status = connection.status(connection.open(method, b"", end=True))
+                    self.assertEqual(status, PERMISSION_DENIED)
+        self.assertFalse(self.controller.log("proxy connected"))
+        # The same CA and the same openssl: only the second URI was refused.
+        self.assert_served(self.issued("one", [web], pem=ca))
+        wait_for("the line that was looked for", lambda: self.controller.log("proxy connected"))
+
 
 if __name__ == "__main__":
     run()
