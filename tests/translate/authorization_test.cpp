@@ -4,6 +4,7 @@
 #include <set>
 
 #include "certificate/issuance.hpp"
+#include "lib/free_ports.hpp"
 #include "lib/run.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/runtime/system.hpp"
@@ -259,8 +260,9 @@ class Rig {
   SystemClock clock_;
   std::map<ServiceIdentity, TrustDomain> domains_;
   Application application_;
-  Port service_port_{static_cast<std::uint16_t>(free_port())};
-  Port target_port_{static_cast<std::uint16_t>(free_port())};
+  const std::array<std::uint16_t, 2> ports_ = osm::testing::free_ports<2>();
+  Port service_port_{ports_[0]};
+  Port target_port_{ports_[1]};
   std::vector<ServiceIdentity> expected_{kServer};
   Mesh mesh_;
   std::unique_ptr<RealEnvoy> server_;

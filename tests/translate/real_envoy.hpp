@@ -79,17 +79,6 @@ inline int http_status(const std::string& answer) {
   return answer.starts_with("HTTP/1.1 ") ? std::stoi(answer.substr(9, 3)) : 0;
 }
 
-// A port the kernel says is free on every loopback address.
-inline int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  auto address = socket_address("0.0.0.0", 0);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 using osm::testing::TemporaryDirectory;
 
 // Both secrets of a proxy.
