@@ -1,7 +1,6 @@
 // A call of ours that fails leaves nothing in its thread's queue of OpenSSL errors, which gRPC
 // would take for the failure of its next handshake there (docs/security.md, threat 25).
 #include <doctest/doctest.h>
-#include <grpc/grpc.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -209,14 +208,7 @@ bool shakes_hands(const Server& server, const Certificate& own,
   return channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
 }
 
-// gRPC ends in a thread of its own: one that still works when the process ends leaks what it has.
-struct WholeGrpc {
-  WholeGrpc() { grpc_init(); }
-  ~WholeGrpc() { grpc_shutdown_blocking(); }
-};
-
 void check(const std::vector<Call>& calls) {
-  const WholeGrpc grpc;
   World world;
   const std::string roots = world.issuer->trust_bundle_pem();
   const Server server(world.own, roots);
