@@ -337,9 +337,9 @@ TEST_SUITE("ads::AdsServer") {
       world.start();
       auto proxy = world.client(world.client_certificate);
       configure(*proxy);
-      CHECK(world.server->shutdown(2s).ok());
+      CHECK(world.server->shutdown(20s).ok());
       CHECK(proxy->finish().error_code() == grpc::StatusCode::UNAVAILABLE);
-      CHECK(world.server->shutdown(2s).ok());
+      CHECK(world.server->shutdown(20s).ok());
       CHECK(world.server->list_proxies().empty());
     }
   }

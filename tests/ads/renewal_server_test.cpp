@@ -63,12 +63,10 @@ class Caller {
   }
   ~Caller() {
     context_.TryCancel();
-    if (!told_) ended_.get_future().wait();
+    if (status_.valid()) status_.wait();
   }
-  grpc::Status status() {
-    told_ = true;
-    return ended_.get_future().get();
-  }
+  grpc::Status status() { return status_.get(); }
+  bool is_over() const { return status_.wait_for(0s) == std::future_status::ready; }
   void leave() { context_.TryCancel(); }
 
   Response response;
@@ -78,7 +76,7 @@ class Caller {
   grpc::ClientContext context_;
   ads::RenewalRequest request_;
   std::promise<grpc::Status> ended_;
-  bool told_ = false;
+  std::future<grpc::Status> status_ = ended_.get_future();
 };
 
 }  // namespace
@@ -140,9 +138,13 @@ TEST_SUITE("ads::GrpcCall") {
           grpc::StatusCode::RESOURCE_EXHAUSTED);
     callers.front()->leave();
     CHECK(callers.front()->status().error_code() == grpc::StatusCode::CANCELLED);
+    // Each call is refused or held.
     CHECK(wait_until([&] {
       call();
-      return wait_until([&] { return world.held() > ads::kMaxStreamsPerCertificate; }, 100ms);
+      REQUIRE(wait_until([&] {
+        return callers.back()->is_over() || world.held() > ads::kMaxStreamsPerCertificate;
+      }));
+      return world.held() > ads::kMaxStreamsPerCertificate;
     }));
     // Clients that left are answered too, without effect.
     const std::lock_guard lock(world.mutex);
@@ -155,7 +157,7 @@ TEST_SUITE("ads::GrpcCall") {
     world.slow = true;
     Caller caller(world, world.client_certificate, "a request");
     REQUIRE(wait_until([&] { return world.held() == 1; }));
-    CHECK(world.server->shutdown(2s).ok());
+    CHECK(world.server->shutdown(20s).ok());
     CHECK(caller.status().error_code() == grpc::StatusCode::UNAVAILABLE);
     world.server.reset();
     world.waiting.at(0)(Response());

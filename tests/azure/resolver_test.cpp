@@ -61,7 +61,7 @@ struct ArmFixture {
     resolver.reset();
     CHECK(log.all_text().find(kSecret) == std::string::npos);
     CHECK(log.all_text().find("token-") == std::string::npos);
-    const Status stopped = server->stop(1s);
+    const Status stopped = server->stop(10s);
     CHECK(stopped.ok());
   }
 

@@ -256,7 +256,7 @@ TEST_SUITE("c interface") {
     CHECK(contains(mesh.ask("/v1/objects?kind=Service"), R"("objects":[])"));
     CHECK(osm_mesh_delete(mesh.get, service, said.out()) == -1);
     CHECK(contains(said.text(), "not-found: Service shop/server"));
-    CHECK(osm_mesh_wait_applied(mesh.get, kBadTarget, 100, said.out()) == -1);
+    CHECK(osm_mesh_wait_applied(mesh.get, kBadTarget, 30000, said.out()) == -1);
     CHECK(contains(said.text(), "not-found: "));
   }
 

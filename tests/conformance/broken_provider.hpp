@@ -69,7 +69,8 @@ using Content = std::map<ServiceName, std::vector<Endpoint>>;
 
 class BrokenProvider final : public EndpointsProvider, public WorkloadProvider {
  public:
-  BrokenProvider(Defect defect, const Clock& clock) : defect_(defect), clock_(clock) {}
+  BrokenProvider(Defect defect, std::chrono::milliseconds blocked, const Clock& clock)
+      : defect_(defect), blocked_(blocked), clock_(clock) {}
 
   // --- from the platform, one call at a time
 
@@ -173,8 +174,7 @@ class BrokenProvider final : public EndpointsProvider, public WorkloadProvider {
       const ServiceName& service) const override {
     const bool away = !healthy();
     if (away && defect_ == Defect::kThrows) throw std::runtime_error("connection refused");
-    if (away && defect_ == Defect::kBlocks)
-      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    if (away && defect_ == Defect::kBlocks) std::this_thread::sleep_for(blocked_);
     std::lock_guard lock(mutex_);
     if (defect_ == Defect::kExpires && clock_.steady_now() - changed_at_ > std::chrono::hours(24))
       return std::vector<Endpoint>{};
@@ -312,6 +312,7 @@ class BrokenProvider final : public EndpointsProvider, public WorkloadProvider {
   }
 
   const Defect defect_;
+  const std::chrono::milliseconds blocked_;
   const Clock& clock_;
   mutable int asked_for_id_ = 0;
 
@@ -339,7 +340,9 @@ class BrokenProvider final : public EndpointsProvider, public WorkloadProvider {
 
 class BrokenPlatform final : public ProviderPlatform {
  public:
-  explicit BrokenPlatform(Defect defect) : defect_(defect) {}
+  // `blocked`: how long a provider that blocks does so.
+  explicit BrokenPlatform(Defect defect, std::chrono::milliseconds blocked = {})
+      : defect_(defect), blocked_(blocked) {}
 
   PlatformTraits traits() const override {
     PlatformTraits traits;
@@ -348,7 +351,7 @@ class BrokenPlatform final : public ProviderPlatform {
   }
 
   std::unique_ptr<EndpointsProvider> start(const Runtime& runtime) override {
-    auto provider = std::make_unique<BrokenProvider>(defect_, runtime.clock);
+    auto provider = std::make_unique<BrokenProvider>(defect_, blocked_, runtime.clock);
     provider_ = provider.get();
     provider_->read_all({});  // what another instance left behind
     if (!reachable_) {
@@ -404,6 +407,7 @@ class BrokenPlatform final : public ProviderPlatform {
   }
 
   const Defect defect_;
+  const std::chrono::milliseconds blocked_;
   Content content_;
   PlatformWorkloads workloads_;
   bool reachable_ = true;

@@ -373,7 +373,7 @@ TEST_SUITE("API server contract: watches") {
       Watched watched(*server, {.resource = kConfigMaps,
                                 .ns = "watch-end",
                                 .resource_version = from,
-                                .timeout = std::chrono::seconds(3)});
+                                .timeout = std::chrono::seconds(6)});
       CHECK(watched.opened());
       const std::string last = server->put(kConfigMaps, config_map("watch-end", "x", "2"));
       server->time_out_watches();

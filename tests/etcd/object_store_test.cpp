@@ -45,7 +45,7 @@ struct Fixture {
   explicit Fixture(std::vector<std::string> endpoints = {}) {
     client.options.endpoints = endpoints.empty() ? Names{a.url(), b.url()} : std::move(endpoints);
     client.options.key = "/osm";
-    client.options.deadline = milliseconds(2000);
+    client.options.deadline = seconds(20);
   }
   void start() {
     auto made = etcd::make_object_store(

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kubernetes/client/program.hpp"
+#include "lib/growing_time.hpp"
 #include "lib/temporary_directory.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/thread_executor.hpp"
@@ -240,13 +241,15 @@ TEST_SUITE("kubernetes::run_program") {
     const std::string pid_file = f.directory.file("pid");
     Program program{
         "/bin/sh", {"-c", "sleep 100 & echo $! >" + pid_file + "; wait"}, f.environment};
-    program.deadline = std::chrono::milliseconds(1000);
-    const auto output = run_program(program);
-    REQUIRE_FALSE(output.ok());
-    CHECK(output.error().code == ErrorCode::kDeadlineExceeded);
     pid_t child = 0;
-    std::ifstream(pid_file) >> child;
-    REQUIRE(child > 0);
+    REQUIRE(testing::with_growing_time(std::chrono::seconds(1), [&](auto deadline) {
+      program.deadline = deadline;
+      const auto output = run_program(program);
+      REQUIRE_FALSE(output.ok());
+      CHECK(output.error().code == ErrorCode::kDeadlineExceeded);
+      std::ifstream(pid_file) >> child;
+      return child > 0;
+    }));
     // Gone, or a zombie that nobody has fetched yet.
     CHECK(testing::wait_until([&] {
       std::ifstream status("/proc/" + std::to_string(child) + "/stat");

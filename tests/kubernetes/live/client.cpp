@@ -103,7 +103,7 @@ TEST_SUITE("kubernetes::Api, live") {
     REQUIRE(page.ok());
     kubernetes::WatchRequest request{kConfigMaps, "watching"};
     request.resource_version = page->resource_version;
-    request.timeout = std::chrono::seconds(3);
+    request.timeout = std::chrono::seconds(6);
     const Watched watched(server.api(), request);
     REQUIRE(wait_until([&] { return watched.opened.load(); }));
 
@@ -115,7 +115,7 @@ TEST_SUITE("kubernetes::Api, live") {
     CHECK(wait_until([&] { return watched.count(WatchEventType::kDeleted, "x") == 1; }));
     CHECK(watched.count(WatchEventType::kAdded, "x") == 1);
     CHECK(watched.count(WatchEventType::kModified, "x") == 1);
-    CHECK(wait_until([&] { return watched.end().has_value(); }));
+    CHECK(wait_until([&] { return watched.end().has_value(); }, std::chrono::seconds(30)));
     CHECK(watched.end()->ok());
     CHECK(watched.count(WatchEventType::kBookmark, "") > 0);  // before it ends
   }
