@@ -6,7 +6,7 @@
 # fuzzers is built (target `fuzzers`). Elsewhere osm_fuzz_replay(), called last, puts all
 # into one program, fuzz_replay, which runs the committed seeds of one once, as the test
 # fuzz.replay.<name>: every fuzzer is a plain test too, and needs no clang. SEEDS adds to
-# tests/fuzz/seeds/<name>.
+# tests/data/fuzz/<name>.
 option(OSM_FUZZ "Build the fuzzers with libFuzzer (clang)" OFF)
 if(OSM_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -18,7 +18,7 @@ endif()
 function(osm_fuzzer name)
   cmake_parse_arguments(FUZZ "" "" "LINK;SOURCES;SEEDS" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/tests/fuzz)
-  set(seeds ${folder}/seeds/${name} ${FUZZ_SEEDS})
+  set(seeds ${PROJECT_SOURCE_DIR}/tests/data/fuzz/${name} ${FUZZ_SEEDS})
   if(NOT OSM_FUZZ)
     set_property(GLOBAL APPEND PROPERTY OSM_FUZZ_NAMES ${name})
     set_property(GLOBAL PROPERTY OSM_FUZZ_SEEDS_${name} ${seeds})

@@ -13,7 +13,7 @@ import textwrap
 
 from lib.mesh.daemon import DaemonTest, run
 
-BASE = pathlib.Path(__file__).parent / "dumps/base.yaml"
+BASE = pathlib.Path(__file__).parent.parent / "data/migrate/base.yaml"
 CONFIG = "MeshConfig osm-system/osm-mesh-config"
 EGRESS = """
     apiVersion: policy.openservicemesh.io/v1alpha1

@@ -164,7 +164,9 @@ def statistics_logger():
             for item in value:
                 yield from found(item)
 
-    return next(found(json.loads((ROOT / "tests/golden/request-metrics/server.s/lds.json").read_text())))
+    golden = ROOT / "tests/data/golden"
+    text = (golden / "blocks.yaml").read_text() + (golden / "request-metrics/server.s/lds.yaml").read_text()
+    return next(found(yaml.safe_load(text)))
 
 
 def table_codes(page):

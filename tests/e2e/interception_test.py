@@ -15,7 +15,7 @@ from lib.mesh import meshcase
 from lib.mesh.rig import APP_UID, PROXY_UID
 from lib.net.netns import Switch, delete_stale
 
-GOLDEN = pathlib.Path(__file__).parent.parent / "inject/golden"  # real texts of the script
+GOLDEN = pathlib.Path(__file__).parent.parent / "data/inject"  # real texts of the script
 VM = "10.200.0.11"
 SERVICE = "10.96.0.7"
 SO_ORIGINAL_DST = 80

@@ -13,7 +13,7 @@
 namespace osm::inline v1::testing {
 
 inline void check_golden(const std::string& name, const std::string& text) {
-  const auto path = source_dir() / "tests/inject/golden" / name;
+  const auto path = source_dir() / "tests/data/inject" / name;
   if (std::getenv("OSM_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
   std::ifstream file(path);
   std::stringstream content;

@@ -1,4 +1,4 @@
-// Pods as tests write them: tests/inject/golden/pods/<case>/pod.yaml. Beside the Pod a case may
+// Pods as tests write them: tests/data/inject/pods/<case>/pod.yaml. Beside the Pod a case may
 // have its Namespace, the MeshConfig, `native: false` for an API server before 1.29, and
 // `cni: true` where a CNI plugin installs the interception.
 #pragma once
@@ -101,7 +101,7 @@ inline PodCase pod_case(const std::string& yaml) {
 }
 
 inline std::filesystem::path pods_directory() {
-  return testing::source_dir() / "tests/inject/golden/pods";
+  return testing::source_dir() / "tests/data/inject/pods";
 }
 
 inline PodCase golden_pod(const std::string& name) {

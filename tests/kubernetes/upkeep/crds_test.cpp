@@ -175,11 +175,9 @@ TEST_SUITE("kubernetes::crds") {
     const auto kinds = all_kinds();
     std::map<std::string, int> checked;
     std::vector<std::string> texts{blocks_of(text_of("docs/mesh-objects.md"))};
-    for (const char* path : {"tests/golden/worked-example/in.yaml", "tests/golden/split/in.yaml",
-                             "tests/golden/tcp/in.yaml", "tests/golden/permissive/in.yaml",
-                             "tests/golden/overlapping-targets/in.yaml",
-                             "tests/golden/egress/in.yaml", "tests/golden/egress-policy/in.yaml"})
-      texts.push_back(text_of(path));
+    for (const char* name : {"worked-example", "split", "tcp", "permissive", "overlapping-targets",
+                             "egress", "egress-policy"})
+      texts.push_back(text_of("tests/data/golden/" + std::string(name) + "/in.yaml"));
     for (const std::string& text : texts) {
       for (const auto& object : spec::read_object_file(text, "in.yaml").objects) {
         const auto kind = kinds.find(object->key.kind);
