@@ -39,21 +39,7 @@ LIBRARIES = [
     "osm_c",
     "osm_testing",
 ]
-MODULES = [
-    "osm",
-    "osm-net",
-    "osm-vm",
-    "osm-dns",
-    "osm-azure",
-    "osm-kubernetes",
-    "osm-cert-manager",
-    "osm-etcd",
-    "osm-vault",
-    "osm-remote",
-    "osm-admin",
-    "osm-c",
-    "osm-testing",
-]
+MODULES = [library.replace("_", "-") for library in LIBRARIES]  # of pkg-config
 C_HEADER = "osm/c/osm_c.h"
 
 

@@ -55,7 +55,6 @@ class ToldBoard final : public ReplicaBoard {
     return all;
   }
   Subscription subscribe(std::function<void()>) override { return {}; }
-
   std::map<std::string, std::string> others;
   std::string published;
   bool known = true;
