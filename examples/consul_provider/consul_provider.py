@@ -71,21 +71,14 @@ class Provider:
         listed = self.consul.get("/v1/catalog/services")[0]
         for name in (name for name, tags in listed.items() if self.tag in tags):
             service = pb.ServiceEndpoints(namespace=self.namespace, name=name)
-            path = "/v1/health/service/" + urllib.parse.quote(name, safe="")
-            for entry in self.consul.get(path)[0]:
+            for entry in self.consul.get("/v1/health/service/" + urllib.parse.quote(name, safe=""))[0]:
                 instance, node = entry["Service"], entry["Node"]
-                meta = instance["Meta"] or {}
-                place = {
-                    "address": instance["Address"] or node["Address"],
-                    "service_account": meta.get("osm-account", ""),
-                }
-                endpoint = service.endpoints.add(
-                    port=instance["Port"],
-                    service_port=meta.get("osm-port", ""),
-                    weight=instance["Weights"]["Passing"],
-                    **place,
-                    healthy=all(check["Status"] != "critical" for check in entry["Checks"]),
-                )
+                meta, weight = instance["Meta"] or {}, instance["Weights"]["Passing"]
+                address = instance["Address"] or node["Address"]
+                place = {"address": address, "service_account": meta.get("osm-account", "")}
+                ports = {"port": instance["Port"], "service_port": meta.get("osm-port", "")}
+                healthy = all(check["Status"] != "critical" for check in entry["Checks"])
+                endpoint = service.endpoints.add(**place, **ports, weight=weight, healthy=healthy)
                 if zone := (node["Meta"] or {}).get("zone"):
                     endpoint.zone = zone
                 fresh["workloads", node["Node"]] = pb.Workload(namespace=self.namespace, name=node["Node"], **place)
@@ -127,28 +120,19 @@ class Provider:
 
 def serve(options):
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=16))
-    server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler(
-                "openservicemesh.provider.v1.EndpointsProvider",
-                {
-                    "Watch": grpc.unary_stream_rpc_method_handler(
-                        Provider(options).watch, pb.WatchRequest.FromString, pb.WatchResponse.SerializeToString
-                    )
-                },
-            ),
-        )
+    watch = grpc.unary_stream_rpc_method_handler(
+        Provider(options).watch, pb.WatchRequest.FromString, pb.WatchResponse.SerializeToString
     )
+    service = "openservicemesh.provider.v1.EndpointsProvider"
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Watch": watch}),))
     if options.listen.startswith("unix:"):
         os.umask(0o007)  # this user and this group connect: the controller's user is in it
         server.add_insecure_port(options.listen)
     else:
-        key, certificate, clients = (
-            open(name, "rb").read() for name in (options.key, options.certificate, options.client_ca)
-        )
-        server.add_secure_port(
-            options.listen, grpc.ssl_server_credentials([(key, certificate)], clients, require_client_auth=True)
-        )
+        files = options.key, options.certificate, options.client_ca
+        key, certificate, clients = (open(name, "rb").read() for name in files)
+        credentials = grpc.ssl_server_credentials([(key, certificate)], clients, require_client_auth=True)
+        server.add_secure_port(options.listen, credentials)
     server.start()
     server.wait_for_termination()
 
