@@ -87,6 +87,8 @@ endfunction()
 # A program of doctest; tests/main.cpp is compiled once for all of them. No precompiled headers: gcc
 # writes the build's path into them, so that ccache would know no test in another clone.
 function(osm_doctest_program program)
+  # Assertions quote their path: without the clone's, so that ccache knows the test in another clone.
+  target_compile_options(${program} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${program} PRIVATE osm_doctest_main osm_warnings doctest::doctest)
 endfunction()
