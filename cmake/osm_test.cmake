@@ -122,16 +122,13 @@ function(osm_test_sources result)
   set(${result} ${compiled} PARENT_SCOPE)
 endfunction()
 
-# program.<name>: builds what tools/setup --later left out, with what time the tests leave. Their
-# session has a priority of its own, since the kernel shares cores by session first.
+# program.<name>: builds what tools/setup --later left out, with the time that the tests leave.
 function(osm_program_entry name)
   cmake_parse_arguments(PROGRAM "" "TIER;COST" "" ${ARGN})
   osm_test(NAME program.${name} BEHAVIOUR "Builds a program in Go that tests run."
     TIER ${PROGRAM_TIER} KIND setup NETWORK TIMEOUT 3600
     COST ${PROGRAM_COST}
-    COMMAND setsid --wait /bin/bash -c
-      "echo 19 2>/dev/null >/proc/self/autogroup; exec nice -n 19 \"$0\" \"$1\""
-      ${PROJECT_SOURCE_DIR}/tools/programs/build ${name})
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/testing/gently ${PROJECT_SOURCE_DIR}/tools/programs/build ${name})
   set_tests_properties(program.${name} PROPERTIES FIXTURES_SETUP program.${name} RESOURCE_LOCK program)
 endfunction()
 

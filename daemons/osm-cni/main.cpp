@@ -85,6 +85,8 @@ int keep_installed(const Node& node, const std::string& image) {
 }
 
 void add_node(CLI::App& command, Node& node) {
+  command.footer("Example:\n  osm-cni " + command.get_name() +
+                 " --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d");
   command.add_option("--bin-dir", node.programs, "The node's CNI programs")->required();
   command.add_option("--conf-dir", node.configurations, "The node's CNI configurations")
       ->required();
@@ -93,10 +95,7 @@ void add_node(CLI::App& command, Node& node) {
 int run(int argc, char** argv) {
   CLI::App app{
       "Redirects the traffic of pods to their sidecars. Without a command it is a chained CNI "
-      "plugin, which container runtimes call.\n\n"
-      "examples:\n"
-      "  osm-cni install --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d\n"
-      "  osm-cni remove --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d"};
+      "plugin, which container runtimes call."};
   app.name("osm-cni");
   app.set_version_flag("--version", std::string("osm-cni ") + kVersion);
   app.require_subcommand(1);
@@ -110,6 +109,7 @@ int run(int argc, char** argv) {
   auto* const removes = app.add_subcommand(
       "remove", "Take the plugin from this node; pods that run keep their rules");
   for (CLI::App* const command : {installs, ready, removes}) add_node(*command, node);
+  checks->footer("Example:\n  osm-cni check && echo redirected");
   std::string image = "/";
   installs->add_option("--image", image, "The unpacked image osm-init, if it is not this system");
   bool stays = false;

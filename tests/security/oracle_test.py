@@ -45,7 +45,7 @@ class Oracle(meshcase.MeshCase):
         self.rig.drain_seconds = 0
         self.number, self.asked_again = 0, 0
         self.explainer = Explainer(
-            self.ask,
+            lambda path: self.rig.admin("GET", path),
             (self.rig.programs.osm, "policy", "explain", "--state-dir", self.rig.state),
             policy_sets.CLIENTS,
             policy_sets.SERVERS,
