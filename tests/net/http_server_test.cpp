@@ -275,8 +275,8 @@ TEST_SUITE("net::HttpServer") {
     HttpServerOptions options;
     options.max_age = 1s;
     Server s(options, nullptr);
-    RawConnection client(s.server->address());
     const auto opened = std::chrono::steady_clock::now();
+    RawConnection client(s.server->address());
     for (std::string answer; answer.find("\r\nConnection: close\r\n") == std::string::npos;) {
       answer = client.ask("/again");
       REQUIRE(answer.ends_with("GET /again "));
