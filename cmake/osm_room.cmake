@@ -72,7 +72,7 @@ endfunction()
 # ctest entry.
 # NOT_UNDER_TSAN names files that the tsan preset leaves out.
 function(osm_room_test name)
-  cmake_parse_arguments(TEST "" "" "LINK;NOT_UNDER_TSAN" ${ARGN})
+  cmake_parse_arguments(TEST "" "COST" "LINK;NOT_UNDER_TSAN" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${name}/*_test.cpp
     ${PROJECT_SOURCE_DIR}/tests/${name}/*/*_test.cpp)
   if(OSM_SANITIZER STREQUAL "thread")
@@ -82,10 +82,13 @@ function(osm_room_test name)
   if(NOT sources OR NOT OSM_UNIT_TESTS)
     return()
   endif()
+  if(TEST_COST)
+    list(PREPEND TEST_COST COST)
+  endif()
   osm_test_sources(compiled ${sources})
   add_executable(${name}_test ${compiled})
   osm_doctest_program(${name}_test)
   target_link_libraries(${name}_test PRIVATE
     $<TARGET_NAME_IF_EXISTS:osm::rooms::${name}> ${TEST_LINK})
-  osm_test(NAME unit.${name} TIER fast KIND unit SANITIZED PROCESSORS 2 COMMAND ${name}_test)
+  osm_test(NAME unit.${name} TIER fast KIND unit SANITIZED PROCESSORS 2 TIMEOUT 900 ${TEST_COST} COMMAND ${name}_test)
 endfunction()
