@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
-from testing import ledger  # noqa: E402
+from testing import ledger, results  # noqa: E402
 
 PRESETS = """
 {"version": 6, "configurePresets": [
@@ -154,6 +154,14 @@ class RunnerTest(unittest.TestCase):
         status, output = self.run_tool("--slice", "nonsense")
         self.assertEqual(status, 1)
         self.assertRegex(output, "there is no slice nonsense; there are:\n  sanitizers")
+
+    def test_a_program_is_the_same_at_another_commit(self):
+        def program(commit, build_id, code):
+            return b"\x7fELF" + code + b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0" + build_id * 20 + commit
+
+        one = results.without_commit(program(b"c0ffee", b"1", b"code"), b"c0ffee")
+        self.assertEqual(one, results.without_commit(program(b"decade", b"2", b"code"), b"decade"))
+        self.assertNotEqual(one, results.without_commit(program(b"decade", b"2", b"edoc"), b"decade"))
 
     def test_the_ledger_reports_age_and_second_runs_of_entries_that_exist(self):
         today = datetime.datetime(2030, 1, 31, tzinfo=datetime.UTC)
