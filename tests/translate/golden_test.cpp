@@ -286,8 +286,12 @@ TEST_SUITE("translate golden") {
         RealEnvoy envoy(mesh, of, *own, (*ca)->trust_bundle_pem(),
                         {{"\"port_value\":15001", "\"port_value\":0"},
                          {"\"port_value\":15003", "\"port_value\":0"},
-                         // Nobody knows that name here, which Envoy counts as a failed update.
-                         {"jaeger.osm-system.svc.cluster.local", "localhost"}});
+                         // Nobody knows these names here, which Envoy counts as a failed update.
+                         {"jaeger.osm-system.svc.cluster.local", "localhost"},
+                         {"limiter.example.com", "127.0.0.11"},
+                         {"other.example.com", "127.0.0.12"},
+                         {"pay.example.com", "127.0.0.13"},
+                         {"api.example.net", "127.0.0.14"}});
         CHECK(envoy.accepted_everything());
       }
     }
