@@ -122,9 +122,9 @@ TEST_SUITE("kubernetes::Lease") {
 
   TEST_CASE_FIXTURE(Fixture,
                     "the holder renews by one request, and reads a Lease that was changed") {
+    std::size_t gets = 0;  // outlives the replica, which releases its Lease at its end
     auto first = replica("a");
     executor.run_until_idle();
-    std::size_t gets = 0;
     api.set_fault([&](const std::string& call) {
       gets += call.starts_with("get");
       return Status();
