@@ -19,7 +19,7 @@ DAEMONS = ["osm", "osm-controller", "osm-injector", "osm-cni"]
 DATA = ["benchmarks", "charts", "cmake", "daemons", "deploy", "docs", "examples", "include", "libosm", "tools"]
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
 # Entries about the tree itself: they are short, and everything belongs to them.
-ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.cache|tools\.programs|must_not_compile|program\.|fuzz$|mutate")
+ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.cache|must_not_compile|program\.|fuzz$|mutate")
 # Entries that compile the library: the tree without what only tests and readers use.
 COMPILING = re.compile(r"consumer\.|tools\.(image_rebuild|package|debian|arm64)")
 LIBRARY = [
