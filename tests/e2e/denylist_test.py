@@ -4,6 +4,7 @@ with the drain time; requests of others go on.
 """
 
 import http.client
+import ssl
 
 from lib.mesh import meshcase, objects
 from lib.mesh.renewal import renew
@@ -44,6 +45,7 @@ class Denylist(meshcase.MeshCase):
         for machine in (self.client, self.friend):
             self.wait_for_status(machine, 200, HOST)
         self.thief = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
+        wait_for("the ledger answers", self.steal_tcp)
 
     def deny(self, *arguments):
         return self.rig.osm("deny", *arguments, "--mesh-dir", self.rig.mesh.path)
@@ -64,14 +66,15 @@ class Denylist(meshcase.MeshCase):
         """The ledger's answer to the stolen workload key; b"": the connection was closed."""
         with self.thief.dial(self.client, self.server.address, TCP, "ledger.server.svc.cluster.local") as connection:
             try:
-                connection.sendall(b"x\n")
-                return connection.recv(100)
-            except ConnectionError:
+                return self.line(connection)
+            except (ConnectionError, ssl.SSLError):
                 return b""
 
     def ask_controller(self):
         """The type of the first response to the client's proxy key."""
-        stream = AdsStream(as_proxy(self.client, Switch.ADDRESS, ADS_PORT))
+        connection = as_proxy(self.client, Switch.ADDRESS, ADS_PORT)
+        self.thiefs_address = "ipv4:{}:{}".format(*connection.socket.getsockname())
+        stream = AdsStream(connection)
         try:
             stream.ask(CLUSTER)
             return stream.response().type_url
@@ -82,6 +85,11 @@ class Denylist(meshcase.MeshCase):
         # The client's own proxy comes back at any time, and ends the stream that asks.
         self.assertEqual(wait_for("the controller answers", self.ask_controller, retry=(http2.Ended,)), CLUSTER)
 
+    def own_stream(self):
+        """The controller serves the client's proxy, and no longer who used its key."""
+        proxy = self.proxies().get("client")
+        return proxy is not None and proxy["peer_address"] != self.thiefs_address
+
     def line(self, connection):
         connection.sendall(b"x\n")
         return connection.recv(100)
@@ -90,7 +98,7 @@ class Denylist(meshcase.MeshCase):
         self.assertEqual(self.steal_http(), 200)
         self.assertTrue(self.steal_tcp())
         self.check_the_controller_answers()
-        wait_for("the client's own stream is back", lambda: "client" in self.proxies())
+        wait_for("the client's own stream is back", self.own_stream)
         open_tcp = self.friend.namespace.connect(LEDGER, TCP)
         self.addCleanup(open_tcp.close)
         self.assertTrue(self.line(open_tcp))

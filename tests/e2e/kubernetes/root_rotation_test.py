@@ -4,6 +4,7 @@ Secrets. A newer version of the mesh was there before.
 """
 
 import os
+import re
 import signal
 import time
 
@@ -137,7 +138,12 @@ class RootRotation(RotationCase):
         ca = self.root_in(f"{NEXT}-ca")
         self.wait_for_states(mesh_2027="signing", own="draining")
         with self.subTest("kubectl shows it"):
-            self.assertRegex(self.cluster.kubectl("get", "mrc", "-n", mesh.SYSTEM), rf"{NEXT} +active +signing")
+            # The status is written after the state that the admin API tells.
+            wait_for(
+                "the state signing",
+                lambda: re.search(rf"{NEXT} +active +signing", self.cluster.kubectl("get", "mrc", "-n", mesh.SYSTEM)),
+                20,
+            )
         with self.subTest("running sidecars take their new certificates up, and trust both roots"):
             self.wait_until_taken_up(ca, but={self.quiet.name})
             bundle = certificates_in(self.files_of(self.quiet)[BUNDLE])
