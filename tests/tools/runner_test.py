@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
-from testing import ledger, results  # noqa: E402
+from testing import entries, ledger, results  # noqa: E402
 
 PRESETS = """
 {"version": 6, "configurePresets": [
@@ -154,6 +154,14 @@ class RunnerTest(unittest.TestCase):
         status, output = self.run_tool("--slice", "nonsense")
         self.assertEqual(status, 1)
         self.assertRegex(output, "there is no slice nonsense; there are:\n  sanitizers")
+
+    def test_an_entry_runs_after_the_programs_that_its_script_names(self):
+        # Entries of slices too, except of programs that no entry builds.
+        configured = entries.configured()
+        built = {entry.name.removeprefix("program.") for entry in configured}
+        late = {entry.name: (results.programs(entry) & built) - entry.needs for entry in configured}
+        self.assertIn("vault", results.programs(next(e for e in configured if e.name == "e2e.vault")))
+        self.assertEqual({name: needs for name, needs in late.items() if needs}, {}, "osm_test's NEEDS is missing")
 
     def test_a_program_is_the_same_at_another_commit(self):
         def program(commit, build_id, code):

@@ -17,6 +17,7 @@ class Entry:
     command: list
     environment: dict
     labels: list
+    needs: set  # programs of tools/programs that are built before it
 
     @property
     def is_end_to_end(self):
@@ -57,5 +58,6 @@ def read(folder, choice=()):
         if command and command[0].endswith(LAUNCHER):
             command = command[1:]
         environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
-        found.append(Entry(test["name"], number, command, environment, properties.get("LABELS", [])))
+        needs = {each.removeprefix("program.") for each in properties.get("FIXTURES_REQUIRED", [])}
+        found.append(Entry(test["name"], number, command, environment, properties.get("LABELS", []), needs))
     return found

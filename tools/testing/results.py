@@ -110,6 +110,14 @@ def imported(script):
     return frozenset(found)
 
 
+def programs(entry):
+    """The programs of tools/programs that the entry's script or its helpers name."""
+    there = {file.name for file in (ROOT / "tools/programs").iterdir()}
+    scripts = [pathlib.Path(word) for word in entry.command if word.endswith(".py")]
+    text = "\n".join(file.read_text() for script in scripts for file in imported(script))
+    return there & set(re.findall(r"build/tools/([a-z0-9.-]+)/", text))
+
+
 def _hash(*parts):
     digest = hashlib.blake2b()
     for part in parts:
