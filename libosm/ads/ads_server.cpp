@@ -132,8 +132,8 @@ class Server final : public AdsServer {
 
   void open(StreamId id, PeerCertificate peer, std::shared_ptr<ProxyStream> stream) override {
     if (acceptor_) acceptor_->verified(peer.address);
-    post([this, id, peer = std::move(peer), stream = std::move(stream)] {
-      hub_.open(id, identify_peer(hub_.accepted_domains(), peer), stream);
+    post([this, id, trusted = check(peer), peer = std::move(peer), stream = std::move(stream)] {
+      hub_.open(id, identify(peer, trusted), stream);
     });
   }
   void on_request(StreamId id, std::string bytes) override {
@@ -144,9 +144,9 @@ class Server final : public AdsServer {
   void on_call(const std::string& method, PeerCertificate peer, std::string bytes,
                std::shared_ptr<UnaryCall> call) override {
     if (acceptor_) acceptor_->verified(peer.address);
-    post([this, drains = method == kDrainMethod, peer = std::move(peer), b = std::move(bytes),
-          call = std::move(call)] {
-      auto who = identify_peer(hub_.accepted_domains(), peer);
+    post([this, drains = method == kDrainMethod, trusted = check(peer), peer = std::move(peer),
+          b = std::move(bytes), call = std::move(call)] {
+      auto who = identify(peer, trusted);
       if (drains)
         drains_.answer(who, b, call);
       else
@@ -221,6 +221,7 @@ class Server final : public AdsServer {
     snapshots_.reset();
     secrets_.reset();
     strand_.stop();
+    hub_.stop_builds();
     // The strand has stopped, so this thread may use the strand's data.
     hub_.close_all(CloseCode::kUnavailable, kShuttingDown);
     service_.close_all(CloseCode::kUnavailable, kShuttingDown);
@@ -280,6 +281,15 @@ class Server final : public AdsServer {
       parameters.fd = owned->release();
       to_grpc_->HandleNewConnection(&parameters);
     });
+  }
+
+  // A connection outlives the trust in its certificate. On the transport's thread: it takes long.
+  Status check(const PeerCertificate& peer) const {
+    return deps_.secrets.check_peer(peer.pem, peer.chain_pem);
+  }
+  Result<Peer> identify(const PeerCertificate& peer, const Status& trusted) const {
+    OSM_TRY(trusted);
+    return identify_peer(hub_.accepted_domains(), peer);
   }
 
   // Returns when the last stream is told to end, after `window` at the latest.

@@ -152,6 +152,7 @@ class ClassTable {
   void leave(const ProxyClassPtr& entry, StreamId member);
   void drop_idle();
   void retry_failed();
+  void stop_builds() { gate_.close(); }  // waits for running ones
 
   std::size_t size() const { return classes_.size(); }
   std::size_t waiting() const { return queue_.size(); }  // classes that wait for their build

@@ -40,6 +40,8 @@ PeerCertificate certificate_of(const grpc::GenericCallbackServerContext& context
     certificate.uris.emplace_back(uri.data(), uri.size());
   certificate.common_name = first(authenticated->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME));
   certificate.pem = first(authenticated->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME));
+  certificate.chain_pem =
+      first(authenticated->FindPropertyValues(GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
   certificate.address = context.peer();
   return certificate;
 }

@@ -107,6 +107,8 @@ class Hub {
   void accept(std::vector<TrustDomain> domains);
   const std::vector<TrustDomain>& accepted_domains() const { return options_.accepted_domains; }
 
+  // Waits for running builds. Afterwards nothing on the executor uses what they borrow.
+  void stop_builds();
   void close_all(CloseCode code, const std::string& text);
   // Admits no stream from now on, and ends the present ones within `window`, a few at a time; until
   // then each is served. `done` is called after the last one. Precondition: window >= Pacer::kTurn.

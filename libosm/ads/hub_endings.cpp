@@ -72,6 +72,11 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   note_serving();
 }
 
+void Hub::stop_builds() {
+  classes_.stop_builds();
+  aside_.close();
+}
+
 void Hub::close_all(CloseCode code, const std::string& text) {
   while (!streams_.empty()) close(streams_.begin()->first, code, text);
   while (!ending_.empty()) end(ending_.begin()->first);  // the caller's wait has a deadline

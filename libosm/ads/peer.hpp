@@ -31,6 +31,7 @@ struct PeerCertificate {
   std::string common_name;
   std::string pem;
   std::string address;
+  std::string chain_pem{};  // further certificates that the peer sent; may be empty
 };
 
 // Identifies a peer. Failure: kWrongCertificateKind unless its only URI SAN is a proxy identity of

@@ -1,6 +1,7 @@
 #include "osm/certificate/kept_certificate.hpp"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "model/names.hpp"
@@ -17,6 +18,10 @@ class Kept final : public KeptCertificate {
       if (renewed->subject == subject_) current_ = renewed;
     });
   }
+  ~Kept() override {
+    renewals_.reset();
+    release();
+  }
 
   Status change_subject(const Subject& subject) override {
     {
@@ -24,14 +29,22 @@ class Kept final : public KeptCertificate {
       if (current_ && current_->subject == subject && subject_ == subject) return {};
       // Set it first, to catch a renewal right after the issuance.
       subject_ = subject;
-      // Two subjects may share a common name; the manager keeps only one certificate per name.
-      if (current_) manager_.release_certificate(current_->subject.common_name);
     }
-    OSM_TRY(CertificatePtr first, manager_.issue_certificate(subject, validity_));
+    // Two subjects may share a common name; the manager keeps only one certificate per name.
+    release();
+    const auto kept =
+        manager_.keep_certificate(subject, [validity = validity_] { return validity; });
+    if (!kept) return kept.error();
+    kept_ = subject.common_name;
+    auto first = manager_.issue_certificate(subject, validity_);  // waits, or says what fails
+    if (!first) {
+      release();
+      return first.error();
+    }
     std::lock_guard lock(mutex_);
     const bool renewed =
-        current_ && current_->subject == subject && current_->not_before >= first->not_before;
-    if (!renewed) current_ = std::move(first);
+        current_ && current_->subject == subject && current_->not_before >= (*first)->not_before;
+    if (!renewed) current_ = *std::move(first);
     return {};
   }
 
@@ -41,9 +54,15 @@ class Kept final : public KeptCertificate {
   }
 
  private:
+  void release() {
+    if (kept_) manager_.release_certificate(*kept_);
+    kept_.reset();
+  }
+
   Manager& manager_;
   const std::chrono::seconds validity_;
-  mutable std::mutex mutex_;  // guards the next two
+  std::optional<CommonName> kept_;  // the name that the manager keeps for this value
+  mutable std::mutex mutex_;        // guards the next two
   Subject subject_;
   CertificatePtr current_;
   Subscription renewals_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -32,6 +33,8 @@ constexpr nanoseconds kForwards = 3 * kTick;
 constexpr nanoseconds kBackwards = seconds(30);
 constexpr Backoff kBackoff{seconds(1), std::chrono::minutes(5)};
 constexpr WallTime kNever = WallTime::max();
+// osm_cert_expiry_seconds without any certificate: a gauge cannot be taken back.
+constexpr double kEndless = std::numeric_limits<double>::infinity();
 // First certificates go before renewals, whose old certificates are good for long.
 constexpr WallTime kAtOnce{};
 
@@ -40,7 +43,8 @@ struct Entry {
 
   const Subject subject;
   std::function<seconds()> validity;  // requested by the newest caller
-  bool kept = false;                  // by keep_certificate(): stays without a certificate too
+  std::size_t keepers = 0;            // calls of keep_certificate(): stays without a certificate
+  bool issued = false;                // by issue_certificate(), when there was no keeper
   CertificatePtr current;             // null until the first issuance succeeds
   WallTime renew_at = kNever;         // its place in the schedule
   unsigned failures = 0;              // in a row
@@ -92,7 +96,10 @@ class CachingManager final : public Manager {
                                                     " s cannot be issued: ask for at least 1 s"};
     Lock lock(mutex_);
     OSM_TRY(const EntryPtr entry, entry_of(subject));
-    entry->validity = [validity] { return validity; };
+    if (entry->keepers == 0) {
+      entry->issued = true;
+      entry->validity = [validity] { return validity; };
+    }
     const CertificatePtr current = entry->current;
     const bool valid = current && is_valid(*current, runtime_.clock.wall_now());
     if (valid && runtime_.clock.wall_now() < entry->renew_at) return current;
@@ -106,7 +113,7 @@ class CachingManager final : public Manager {
     const Lock lock(mutex_);
     OSM_TRY(const EntryPtr entry, entry_of(subject));
     entry->validity = std::move(validity);
-    if (!std::exchange(entry->kept, true) && !entry->current && !entry->flight.valid())
+    if (++entry->keepers == 1 && !entry->current && !entry->flight.valid())
       schedule(*entry, kAtOnce);
     return entry->current;
   }
@@ -135,6 +142,9 @@ class CachingManager final : public Manager {
     const Lock lock(mutex_);
     const auto found = entries_.find(common_name);
     if (found == entries_.end()) return;
+    Entry& entry = *found->second;
+    if (!std::exchange(entry.issued, false) && entry.keepers > 0) --entry.keepers;
+    if (entry.keepers > 0) return;
     released = found->second;
     schedule(*released, kNever);
     if (released->current) expiring_.erase({released->current->not_after, common_name});
@@ -249,7 +259,7 @@ class CachingManager final : public Manager {
     landing.replaced = entry->current != nullptr;
     if (issued) {
       adopt(*entry, *issued);
-    } else if (entry->current || entry->kept) {
+    } else if (entry->current || entry->keepers > 0) {
       set_back(*entry);
       landing.failures = entry->failures;
       landing.still_valid = !entry->current || is_valid(*entry->current, runtime_.clock.wall_now());
@@ -302,7 +312,7 @@ class CachingManager final : public Manager {
 
   void replace(Entry& entry, CertificatePtr certificate) {
     const CommonName& name = entry.subject.common_name;
-    const bool announce = entry.current != nullptr || entry.kept;
+    const bool announce = entry.current != nullptr || entry.keepers > 0;
     if (entry.current) expiring_.erase({entry.current->not_after, name});
     expiring_.emplace(certificate->not_after, name);
     entry.current = std::move(certificate);
@@ -342,10 +352,11 @@ class CachingManager final : public Manager {
     if (due)
       runtime_.metrics.set("osm_queue_length", {{"queue", "certificates"}},
                            static_cast<double>(*due));
-    if (first_end != kNever) {
-      const std::chrono::duration<double> life = first_end - now;
-      runtime_.metrics.set("osm_cert_expiry_seconds", {}, life.count());
-    }
+    const std::chrono::duration<double> life = first_end - now;
+    if (first_end != kNever || expiry_shown_)
+      runtime_.metrics.set("osm_cert_expiry_seconds", {},
+                           first_end != kNever ? life.count() : kEndless);
+    expiry_shown_ = first_end != kNever;
     if (left == nanoseconds::zero()) {
       renewals_.post([this] { renew_next(); });
     } else {
@@ -430,9 +441,10 @@ class CachingManager final : public Manager {
   WallTime armed_for_ = kNever;
   std::string issuer_id_;  // the CA that signs, as far as it was noticed
 
-  WallTime due_counted_;  // this and the next three: used on the renewals strand only
+  WallTime due_counted_;  // this and the next four: used on the renewals strand only
   WallTime last_look_;
-  std::string trust_bundle_;  // as subscribers know it
+  std::string trust_bundle_;   // as subscribers know it
+  bool expiry_shown_ = false;  // osm_cert_expiry_seconds has the end of a certificate
   Subscription timer_;
 
   // Separate strands: renewals block, and announcements must not wait for them.

@@ -4,13 +4,16 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/strand.hpp"
+#include "certificate/issuance.hpp"
 #include "model/secret_source.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/ids.hpp"
@@ -37,8 +40,13 @@ class ServiceCertificates final : public model::SecretSource {
   explicit ServiceCertificates(const ServiceCertificatesOptions& options);
   ~ServiceCertificates() override;
 
+  // Releases every certificate. Afterwards no callback runs, and nothing that `options` borrows is
+  // used: identities have no certificates. Idempotent. Blocking: until a running callback ends.
+  void stop();
+
   CertificatePtr certificate_for(const ServiceIdentity& identity) override;
-  std::string trust_bundle_pem() const override { return options_.manager.trust_bundle_pem(); }
+  std::string trust_bundle_pem() const override;
+  Status check_peer(const std::string& leaf_pem, const std::string& chain_pem) const override;
   void release(const ServiceIdentity& identity) override;
   Subscription subscribe(OnChange on_change) override {
     return changed_.subscribe(std::move(on_change));
@@ -58,12 +66,24 @@ class ServiceCertificates final : public model::SecretSource {
   bool keep(const ServiceIdentity& identity, CertificatePtr& held);
   void show(CertificatePtr& held, CertificatePtr next);
   void drop(const CommonName& name);
+  void drop_all();
+  std::string present_bundle() const;
+  void note_chain(const std::string& chain_pem) const;
   CommonName name_of(const ServiceIdentity& identity) const;
 
   const ServiceCertificatesOptions options_;
   Notifier<const std::optional<ServiceIdentity>&> changed_;
 
-  mutable std::mutex mutex_;  // over the next five
+  // Shared with the manager, which asks it as long as anybody keeps one of our names.
+  struct Validity;
+  const std::shared_ptr<Validity> validity_;
+
+  mutable TrustedRoots roots_;
+  mutable std::mutex mutex_;  // over the next nine
+  bool stopped_ = false;
+  mutable std::string first_bundle_;         // that a handshake was made with
+  mutable bool bundle_changed_ = false;      // since then
+  mutable std::vector<std::string> chains_;  // that peers sent, oldest first
   TrustDomain trust_domain_;
   std::unordered_map<ServiceIdentity, CertificatePtr> held_;  // null: not issued yet
   std::unordered_map<CommonName, ServiceIdentity> names_;     // names that the manager keeps for us

@@ -210,6 +210,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     problems_.stop();
     loop_.stop();
     spec_.stop();
+    secrets_.stop();
+    certificate_.reset();
     return ended;
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "osm/certificate/manager.hpp"
+#include "osm/result.hpp"
 #include "osm/subscription.hpp"
 
 namespace osm::inline v1::model {
@@ -24,6 +25,11 @@ class SecretSource {
 
   // The roots that every identity's peers are verified with, PEM. Thread: any. Blocking: no.
   virtual std::string trust_bundle_pem() const = 0;
+
+  // Checks the certificate of a peer that it has shown in a handshake, perhaps long ago: roots may
+  // have left the trust bundle since. `chain_pem`: what the peer sent beside it, or empty.
+  // Failure: kInvalidCertificate. Thread: any. Blocking: no.
+  virtual Status check_peer(const std::string& leaf_pem, const std::string& chain_pem) const = 0;
 
   // No proxy of this identity is left: forget its certificate. Thread: any. Blocking: no.
   virtual void release(const ServiceIdentity& identity) = 0;

@@ -17,6 +17,8 @@ struct MemoryCertificateManager::State {
   struct Entry {
     std::chrono::seconds validity;
     CertificatePtr certificate;
+    std::size_t keepers = 0;  // calls of keep_certificate()
+    bool issued = false;      // by issue_certificate(), when there was no keeper
   };
 
   explicit State(const Clock& c) : clock(c) {}
@@ -36,6 +38,26 @@ struct MemoryCertificateManager::State {
     made->not_before = clock.wall_now();
     made->not_after = made->not_before + validity;
     return CertificatePtr(std::move(made));
+  }
+
+  // Result: the cached certificate, or a new one; `replaced` is to be announced then.
+  Result<CertificatePtr> cached(const Subject& subject, std::chrono::seconds validity,
+                                CertificatePtr& replaced) {
+    const auto found = entries.find(subject.common_name);
+    const bool known = found != entries.end();
+    if (known && found->second.certificate->subject != subject) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the common name " + subject.common_name.str() +
+                       " belongs to another subject; release it first"};
+    }
+    if (known && found->second.certificate->not_after > clock.wall_now())
+      return found->second.certificate;
+    OSM_TRY(CertificatePtr fresh, make(subject, validity));
+    Entry& entry = entries[subject.common_name];
+    entry.validity = validity;
+    entry.certificate = fresh;
+    if (known) replaced = fresh;
+    return fresh;
   }
 
   void set_ca(std::string State::*member, std::string value) {
@@ -83,30 +105,26 @@ Result<CertificatePtr> MemoryCertificateManager::issue_certificate(const Subject
                                                                    std::chrono::seconds validity,
                                                                    const certificate::Requester&) {
   CertificatePtr replaced;
-  {
-    std::lock_guard lock(state_->mutex);
-    const auto cached = state_->entries.find(subject.common_name);
-    const bool known = cached != state_->entries.end();
-    if (known && cached->second.certificate->subject != subject) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the common name " + subject.common_name.str() +
-                       " belongs to another subject; release it first"};
-    }
-    if (known && cached->second.certificate->not_after > state_->clock.wall_now())
-      return cached->second.certificate;
-    auto made = state_->make(subject, validity);
-    if (!made.ok()) return made;
-    state_->entries.insert_or_assign(subject.common_name, State::Entry{validity, *made});
-    if (!known) return made;
-    replaced = *std::move(made);
+  std::unique_lock lock(state_->mutex);
+  auto issued = state_->cached(subject, validity, replaced);
+  if (issued) {
+    State::Entry& entry = state_->entries.at(subject.common_name);
+    entry.issued |= entry.keepers == 0;
   }
-  state_->notifier.notify(replaced);
-  return replaced;
+  lock.unlock();
+  if (replaced) state_->notifier.notify(replaced);
+  return issued;
 }
 
 Result<CertificatePtr> MemoryCertificateManager::keep_certificate(
     const Subject& subject, std::function<std::chrono::seconds()> validity) {
-  auto issued = issue_certificate(subject, validity());
+  const std::chrono::seconds life = validity();
+  CertificatePtr replaced;
+  std::unique_lock lock(state_->mutex);
+  auto issued = state_->cached(subject, life, replaced);
+  if (issued) ++state_->entries.at(subject.common_name).keepers;
+  lock.unlock();
+  if (replaced) state_->notifier.notify(replaced);
   const bool pending = !issued.ok() && issued.error().code != ErrorCode::kInvalidArgument;
   return pending ? Result(CertificatePtr()) : std::move(issued);
 }
@@ -136,7 +154,11 @@ Result<CertificatePtr> MemoryCertificateManager::certify_request(const Subject& 
 
 void MemoryCertificateManager::release_certificate(const CommonName& common_name) {
   std::lock_guard lock(state_->mutex);
-  state_->entries.erase(common_name);
+  const auto found = state_->entries.find(common_name);
+  if (found == state_->entries.end()) return;
+  State::Entry& entry = found->second;
+  if (!std::exchange(entry.issued, false) && entry.keepers > 0) --entry.keepers;
+  if (entry.keepers == 0) state_->entries.erase(found);
 }
 
 std::vector<CertificatePtr> MemoryCertificateManager::list_certificates() const {

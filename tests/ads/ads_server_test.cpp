@@ -182,6 +182,24 @@ TEST_SUITE("ads::AdsServer") {
     CHECK(status.error_message().find("identity-mismatch: ") == 0);
   }
 
+  TEST_CASE("a stream on an old connection of a distrusted certificate is refused") {
+    World world;
+    world.start();
+    const auto connection = world.connect(world.client_certificate);
+    AdsClient first(connection);
+    first.ask(XdsType::kCluster);
+    first.take(XdsType::kCluster);
+    world.secrets.set_trusts_peers(
+        Error{ErrorCode::kInvalidCertificate, "no root that the mesh trusts now"});
+    AdsClient second(connection);
+    second.ask(XdsType::kCluster);
+    const grpc::Status refused = second.finish();
+    CHECK(refused.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+    CHECK(refused.error_message().find("no root that the mesh trusts now") != std::string::npos);
+    first.ask(XdsType::kSecret, kSecrets);  // it was not superseded; the recall ends it
+    first.take(XdsType::kSecret, kSecrets);
+  }
+
   TEST_CASE("an unknown workload is waited for, then sent away") {
     World world;
     world.start();

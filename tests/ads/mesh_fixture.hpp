@@ -81,6 +81,10 @@ class FakeSecrets final : public model::SecretSource {
     std::lock_guard lock(mutex_);
     return bundle_;
   }
+  Status check_peer(const std::string& leaf_pem, const std::string&) const override {
+    std::lock_guard lock(mutex_);
+    return leaf_pem.empty() ? Status() : trusts_peers_;
+  }
   CertificatePtr certificate_for(const ServiceIdentity& identity) override {
     std::lock_guard lock(mutex_);
     CertificatePtr& held = held_[identity];
@@ -96,6 +100,10 @@ class FakeSecrets final : public model::SecretSource {
     return changed_.subscribe(std::move(on_change));
   }
 
+  void set_trusts_peers(Status status) {
+    std::lock_guard lock(mutex_);
+    trusts_peers_ = std::move(status);
+  }
   void set_trust_bundle(std::string pem) {
     {
       std::lock_guard lock(mutex_);
@@ -119,6 +127,7 @@ class FakeSecrets final : public model::SecretSource {
   const TestCa& ca_;
   mutable std::mutex mutex_;
   std::string bundle_;
+  Status trusts_peers_;  // the result of check_peer()
   std::map<ServiceIdentity, CertificatePtr> held_;
   Notifier<const std::optional<ServiceIdentity>&> changed_;
 };

@@ -82,6 +82,15 @@ class Caller {
 }  // namespace
 
 TEST_SUITE("ads::GrpcCall") {
+  TEST_CASE("a distrusted certificate is not renewed on an old connection") {
+    World world;
+    world.secrets.set_trusts_peers(
+        Error{ErrorCode::kInvalidCertificate, "no root that the mesh trusts now"});
+    Caller caller(world, world.client_certificate, "a request");
+    CHECK(caller.status().error_code() == grpc::StatusCode::UNAUTHENTICATED);
+    CHECK(caller.response.certificate_chain_pem().empty());
+  }
+
   TEST_CASE("a proxy is answered as whom its certificate says, beside its stream") {
     World world;
     AdsClient stream(world.connect(world.client_certificate));

@@ -50,6 +50,17 @@ TEST_SUITE("certificate::KeptCertificate") {
     CHECK(f.manager->list_certificates().size() == 1);
   }
 
+  TEST_CASE("two values of one subject keep it until both are gone") {
+    Fixture f;
+    auto other = KeptCertificate::issue(*f.manager, kOld).value();
+    CHECK(other->load() == f.kept->load());
+    f.kept.reset();
+    f.executor.run_for(hours(60));
+    CHECK(f.valid(*other->load()));
+    other.reset();
+    CHECK(f.manager->list_certificates().empty());
+  }
+
   TEST_CASE("if the new certificate cannot be issued, the old one is shown and the call fails") {
     Fixture f;
     f.ca.failure = Error{ErrorCode::kUnavailable, "CA unreachable"};

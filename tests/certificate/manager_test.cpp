@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -501,6 +502,9 @@ TEST_SUITE("certificate::Manager") {
     f.manager->release_certificate(workload("short").common_name);
     f.executor.run_for(minutes(1));
     CHECK(left() > hours(40));
+    f.manager->release_certificate(workload("buyer").common_name);
+    f.executor.run_for(minutes(1));
+    CHECK(f.metrics.value("osm_cert_expiry_seconds") == std::numeric_limits<double>::infinity());
   }
 
   TEST_CASE("a released certificate is freed with its last holder") {

@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "certificate/made_ca.hpp"
 #include "certificate/manager_fixture.hpp"
 #include "model/names.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 
 using namespace osm;
 using namespace osm::certificate;
+using namespace osm::certificate::testing;
 
 namespace {
 
@@ -137,6 +139,40 @@ TEST_SUITE("certificate::ServiceCertificates") {
     CHECK(f.source->trust_bundle_pem() == f.ca.bundle_pem());
     CHECK(f.source->certificate_for(kBuyer) == buyer);
     CHECK(f.ca.total == 2);
+  }
+
+  TEST_CASE("a peer of a root that left the trust bundle is refused, whenever it shook hands") {
+    Fixture f;
+    const std::string leaf = f.ready(kBuyer)->chain_pem;
+    const std::string own_root = f.ca.root_pem;
+    const auto code = [&](const std::string& pem, const std::string& chain = "") {
+      const Status checked = f.source->check_peer(pem, chain);
+      return checked.ok() ? ErrorCode::kInternal : checked.error().code;
+    };
+    const WallTime now = f.clock.wall_now();
+    const Made other = make_ca("other root", now);
+    const Made between = make_ca("intermediate", now, &other);
+    const Wanted wanted{.common_name = "proxy",
+                        .extensions = {{"keyUsage", "critical,digitalSignature"}},
+                        .not_before = now - hours(1),
+                        .not_after = now + hours(24)};
+    const openssl::Key key = new_key();
+    const std::string below = x509::to_pem(*make_certificate(wanted, *key, &between)).value();
+
+    f.ca.root_pem = own_root + other.pem();
+    CHECK_FALSE(f.source->trust_bundle_pem().empty());
+    CHECK(code(leaf) == ErrorCode::kInternal);
+    CHECK(code(below, between.pem()) == ErrorCode::kInternal);
+    f.ca.root_pem = other.pem();
+    CHECK(code(leaf) == ErrorCode::kInvalidCertificate);
+    CHECK(code(below, between.pem()) == ErrorCode::kInternal);
+    CHECK(code(below) == ErrorCode::kInternal);  // a resumed session has no chain
+    f.ca.root_pem = own_root;
+    CHECK(code(leaf) == ErrorCode::kInternal);
+    CHECK(code(below, between.pem()) == ErrorCode::kInvalidCertificate);
+    CHECK(code(below) == ErrorCode::kInvalidCertificate);
+    f.clock.advance(hours(48));
+    CHECK(code(below) == ErrorCode::kInternal);  // that it has ended is told elsewhere
   }
 
   TEST_CASE("a name that another subject holds is asked for again until it is free") {
@@ -360,6 +396,64 @@ TEST_SUITE("certificate::ServiceCertificates") {
       }
     }
     CHECK(f.manager->list_certificates().size() == 200);
+  }
+
+  TEST_CASE("two sources over one manager do not release each other's certificates") {
+    Fixture f;
+    auto other = std::make_unique<ServiceCertificates>(ServiceCertificatesOptions{
+        .manager = *f.manager, .runtime = f.runtime, .trust_domain = kDomain, .validity = [] {
+          return hours(48);
+        }});
+    f.ready(kBuyer);
+    CHECK(other->certificate_for(kBuyer));
+    const auto check_is_kept = [&](ServiceCertificates& source) {
+      f.executor.run_for(hours(60));
+      REQUIRE(source.certificate_for(kBuyer));
+      CHECK(f.valid(*source.certificate_for(kBuyer)));
+    };
+    SUBCASE("when an account has no proxy in one mesh any more") {
+      f.source->release(kBuyer);
+      check_is_kept(*other);
+      (void)f.source->certificate_for(kBuyer);
+      f.source->release(kBuyer);
+      (void)f.source->certificate_for(kBuyer);  // before the release was done
+      f.executor.run_until_idle();
+      f.source->release(kBuyer);
+      check_is_kept(*other);
+      other->release(kBuyer);
+      f.executor.run_until_idle();
+    }
+    SUBCASE("when one mesh ends") {
+      f.source->stop();
+      check_is_kept(*other);
+      other.reset();
+    }
+    CHECK(f.manager->list_certificates().empty());
+  }
+
+  TEST_CASE("a source that has stopped uses nothing that it borrowed") {
+    Fixture f;
+    f.ready(kBuyer);
+    int asked = 0;
+    auto stopped = std::make_unique<ServiceCertificates>(ServiceCertificatesOptions{
+        .manager = *f.manager, .runtime = f.runtime, .trust_domain = kDomain, .validity = [&] {
+          ++asked;
+          return hours(10);
+        }});
+    CHECK(stopped->certificate_for(kBuyer));
+    stopped->stop();
+    asked = 0;
+    f.executor.run_for(hours(60));  // the manager renews for the other source
+    CHECK(asked == 0);
+    CHECK(f.ca.last.validity > hours(9) - seconds(1));
+    CHECK(f.ca.last.validity <= hours(10));  // the last one that was said
+    CHECK(stopped->certificate_for(kStore) == nullptr);
+    CHECK(stopped->trust_bundle_pem().empty());
+    stopped->release(kBuyer);
+    stopped->set_trust_domain(TrustDomain("new.example"));
+    stopped.reset();
+    CHECK(f.valid(*f.source->certificate_for(kBuyer)));
+    CHECK(f.manager->list_certificates().size() == 1);
   }
 
   TEST_CASE("a source may be destroyed with work queued") {

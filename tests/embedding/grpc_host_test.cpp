@@ -94,6 +94,17 @@ TEST_SUITE("embedding with gRPC") {
     CHECK(second.error().message.find(host.mesh->ads_address()) != std::string::npos);
   }
 
+  TEST_CASE("after shutdown the manager keeps no certificate for the mesh") {
+    osm::testing::ThreadExecutor executor(2);
+    Host host(executor, "one.example", "127.0.0.1:0");
+    auto other = start(host, "127.0.0.1:0").value();  // of the same name, over the same manager
+    CHECK(host.certificates->list_certificates().size() == 1);
+    CHECK(host.mesh->shutdown(5s).ok());
+    CHECK(host.certificates->list_certificates().size() == 1);
+    CHECK(other->shutdown(5s).ok());
+    CHECK(host.certificates->list_certificates().empty());
+  }
+
   TEST_CASE("shutdown keeps its deadline though clients say nothing") {
     osm::testing::ThreadExecutor executor(2);
     Host host(executor, "one.example", "127.0.0.1:0");

@@ -107,4 +107,14 @@ TEST_SUITE("testing::MemoryCertificateManager") {
     CHECK(manager.keep_certificate(other, [] { return 1h; }).error().code ==
           ErrorCode::kInvalidArgument);
   }
+
+  TEST_CASE_FIXTURE(Fixture, "a certificate stays until each of its keepers has released it") {
+    for (int i = 0; i < 2; ++i)
+      REQUIRE(manager.keep_certificate(kBuyer, [] { return 1h; }).value());
+    issue();
+    manager.release_certificate(kBuyer.common_name);
+    CHECK(manager.list_certificates().size() == 1);
+    manager.release_certificate(kBuyer.common_name);
+    CHECK(manager.list_certificates().empty());
+  }
 }

@@ -16,7 +16,8 @@ class OSM_API KeptCertificate {
  public:
   virtual ~KeptCertificate() = default;
 
-  // Issues the certificate and follows its renewals. Lifetime: `manager` outlives the value.
+  // Issues the certificate and follows its renewals; the manager keeps it as long as the value
+  // lives. Lifetime: `manager` outlives the value.
   // Failure: the manager's. Thread: any but an event loop's. Blocking: until the CA answers.
   static Result<std::unique_ptr<KeptCertificate>> issue(
       Manager& manager, const Subject& subject,

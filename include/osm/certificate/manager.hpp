@@ -120,9 +120,9 @@ class OSM_API Manager {
                                                    std::chrono::seconds validity,
                                                    const Requester& requester = {}) = 0;
 
-  // Keeps a certificate of this subject cached until release_certificate(): issues it in the
-  // background and repeats failed attempts. `validity` is read before every issuance, on any
-  // thread. Result: the cached certificate; null until there is one, which subscribers are told of.
+  // Keeps a certificate of this subject cached until release_certificate(), once for each call:
+  // issues it in the background and repeats failed attempts. `validity` is read before every
+  // issuance, on any thread. Result: the cached certificate; null until subscribers hear of it.
   // Failure: kInvalidArgument (a common name held by another subject). Thread: any. Blocking: no.
   virtual Result<CertificatePtr> keep_certificate(
       const Subject& subject, std::function<std::chrono::seconds()> validity) = 0;
@@ -141,9 +141,9 @@ class OSM_API Manager {
                                                  std::chrono::seconds validity,
                                                  const Requester& requester = {}) = 0;
 
-  // Removes the certificate; its key is zeroed after its last user released it. Unknown names are
-  // ignored.
-  // Thread: any. Blocking: no.
+  // Ends one keep_certificate(), or the caching by issue_certificate() of a name that nobody kept.
+  // After the last one the certificate is removed; its key is zeroed when its last user released
+  // it. Unknown names are ignored. Thread: any. Blocking: no.
   virtual void release_certificate(const CommonName& common_name) = 0;
 
   // The cached certificates, ordered by common name. Thread: any. Blocking: no.
