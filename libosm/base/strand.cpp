@@ -6,7 +6,18 @@
 
 namespace osm::inline v1 {
 
+namespace {
+
+// Tasks after which it lets the executor's other work go first. On an executor of one thread a
+// queue that never empties would keep timers from running.
+constexpr int kTurn = 64;
+
+}  // namespace
+
 struct Strand::State {
+  explicit State(Executor& e) : executor(e) {}
+
+  Executor& executor;
   detail::CallGate gate;  // around each task
   std::mutex mutex;
   std::deque<std::function<void()>> queue;
@@ -14,7 +25,8 @@ struct Strand::State {
   bool stopped = false;
 };
 
-Strand::Strand(Executor& executor) : executor_(executor), state_(std::make_shared<State>()) {}
+Strand::Strand(Executor& executor)
+    : executor_(executor), state_(std::make_shared<State>(executor)) {}
 
 Strand::~Strand() { stop(); }
 
@@ -67,7 +79,12 @@ void Strand::stop() {
 
 void Strand::run(const std::shared_ptr<State>& state) {
   // Entered before a task is taken, so that stop() waits for the task and for its captures.
-  while (state->gate.enter()) {
+  for (int left = kTurn; state->gate.enter(); --left) {
+    if (left == 0) {
+      state->executor.post([state] { run(state); });
+      state->gate.leave();
+      return;
+    }
     std::function<void()> task;
     {
       std::lock_guard lock(state->mutex);

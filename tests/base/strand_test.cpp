@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
@@ -57,6 +58,22 @@ TEST_SUITE("Strand") {
     CHECK(trace.empty());
     executor.run_until_idle();
     CHECK(trace == "outer inner ");
+  }
+
+  TEST_CASE("a queue that never empties lets other work of the executor go first") {
+    ManualClock clock;
+    ManualExecutor executor(clock);
+    Strand strand(executor);
+    int ran = 0;
+    bool other = false;
+    const std::function<void()> task = [&] {
+      if (++ran < 10'000 && !other) strand.post(task);
+    };
+    strand.post(task);
+    executor.post([&] { other = true; });
+    executor.run_until_idle();
+    CHECK(other);
+    CHECK(ran < 200);
   }
 
   TEST_CASE("stop waits for the task that runs, and later posts are dropped") {
