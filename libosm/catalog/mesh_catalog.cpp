@@ -112,7 +112,7 @@ class MeshCatalog final : public MeshCataloger {
   }
 
   void expect_proxy(const certificate::ProxyCertificate& certificate) override {
-    proxies_.expect(certificate);
+    proxies_.expect(certificate, clock_.wall_now());
   }
   void register_proxy(const Proxy& proxy) override { proxies_.connected(proxy); }
   void unregister_proxy(const ProxyId& id) override {

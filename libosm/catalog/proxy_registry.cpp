@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace osm::inline v1::catalog {
 
@@ -9,8 +10,15 @@ model::ProxyKey workload_key(const Proxy& proxy) {
   return {proxy.identity.ns, proxy.id, proxy.kind};
 }
 
-void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate) {
+void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate, WallTime now) {
   std::lock_guard lock(mutex_);
+  if (proxies_.size() >= sweep_at_) {
+    std::erase_if(proxies_, [now](const auto& known) {
+      const Entry& entry = known.second;
+      return entry.streams.empty() && entry.certificate->not_after <= now;
+    });
+    sweep_at_ = 2 * proxies_.size() + 64;
+  }
   Entry& entry = proxies_[certificate.proxy_id];
   // A renewed certificate of the same name stays claimed while the proxy is connected.
   const bool claimed = !entry.streams.empty() && entry.certificate &&
@@ -23,7 +31,7 @@ void ConnectedProxies::expect(const certificate::ProxyCertificate& certificate) 
 void ConnectedProxies::connected(const Proxy& proxy) {
   std::lock_guard lock(mutex_);
   Entry& entry = proxies_[proxy.id];
-  entry.streams.insert_or_assign(proxy.connected_at, proxy);
+  entry.streams.push_back(proxy);
   if (!entry.certificate || entry.certificate->common_name != proxy.common_name) {
     entry.certificate = {.common_name = proxy.common_name,
                          .proxy_id = proxy.id,
@@ -38,9 +46,10 @@ std::optional<model::ProxyKey> ConnectedProxies::disconnected(const ProxyId& id)
   std::lock_guard lock(mutex_);
   const auto at = proxies_.find(id);
   if (at == proxies_.end() || at->second.streams.empty()) return std::nullopt;
-  const auto ended = at->second.streams.extract(at->second.streams.begin());
+  const Proxy ended = std::move(at->second.streams.front());
+  at->second.streams.erase(at->second.streams.begin());
   if (!at->second.streams.empty()) return std::nullopt;
-  return workload_key(ended.mapped());
+  return workload_key(ended);
 }
 
 void ConnectedProxies::forget(const model::ProxyKey& proxy) {
@@ -48,6 +57,11 @@ void ConnectedProxies::forget(const model::ProxyKey& proxy) {
   const auto at = proxies_.find(proxy.id);
   if (at == proxies_.end() || !at->second.streams.empty()) return;
   if (at->second.certificate->ns == proxy.ns) proxies_.erase(at);
+}
+
+std::size_t ConnectedProxies::size() const {
+  std::lock_guard lock(mutex_);
+  return proxies_.size();
 }
 
 std::vector<certificate::ProxyCertificate> ConnectedProxies::certificates(WallTime now) const {
@@ -68,7 +82,7 @@ std::vector<Proxy> ConnectedProxies::connected_proxies() const {
   std::lock_guard lock(mutex_);
   std::vector<Proxy> out;
   for (const auto& [id, entry] : proxies_)
-    if (!entry.streams.empty()) out.push_back(entry.streams.rbegin()->second);
+    if (!entry.streams.empty()) out.push_back(entry.streams.back());
   return out;
 }
 

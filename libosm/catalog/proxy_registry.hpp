@@ -1,6 +1,7 @@
 // Proxies that are connected to this replica, and the certificates that were issued to them.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,8 +22,9 @@ model::ProxyKey workload_key(const Proxy& proxy);
 class ConnectedProxies {
  public:
   // Records an issued certificate as unclaimed until connected(). It replaces an older one of the
-  // same UUID.
-  void expect(const certificate::ProxyCertificate& certificate);
+  // same UUID. Now and then it forgets those that have ended unused: the workload of a certificate
+  // may be gone before the CA has answered.
+  void expect(const certificate::ProxyCertificate& certificate, WallTime now);
 
   // Records a new stream. Its certificate becomes claimed. It is remembered even if this replica
   // did not issue it: the handshake has just proven that the proxy holds it.
@@ -37,6 +39,9 @@ class ConnectedProxies {
   // with them again.
   void forget(const model::ProxyKey& proxy);
 
+  // Number of proxies that it knows of, also by a certificate that has ended.
+  std::size_t size() const;
+
   // All certificates, ordered by namespace, then UUID; without expired ones that are not in use.
   std::vector<certificate::ProxyCertificate> certificates(WallTime now) const;
 
@@ -46,11 +51,12 @@ class ConnectedProxies {
  private:
   struct Entry {
     std::optional<certificate::ProxyCertificate> certificate;
-    std::map<WallTime, Proxy> streams;  // by the time of connection
+    std::vector<Proxy> streams;  // in the order of their registration
   };
 
   mutable std::mutex mutex_;
   std::map<ProxyId, Entry> proxies_;
+  std::size_t sweep_at_ = 64;  // number of entries
 };
 
 }  // namespace osm::inline v1::catalog

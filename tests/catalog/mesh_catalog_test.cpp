@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "catalog/mesh_builder.hpp"
+#include "catalog/proxy_registry.hpp"
 #include "mesh_values.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -249,6 +250,30 @@ TEST_SUITE("catalog::ProxyRegistry") {
     shop.catalog->expect_proxy(issued("u-store", shop.clock.wall_now() + 1h));
     shop.clock.advance(2h);
     CHECK(shop.catalog->list_proxy_certificates().empty());
+  }
+
+  TEST_CASE("certificates of workloads that went before they were issued are not kept for ever") {
+    ConnectedProxies proxies;
+    const WallTime start{};
+    for (int day = 0; day < 1000; ++day)
+      proxies.expect(issued("u-" + std::to_string(day), start + 24h * (day + 1)),
+                     start + 24h * day);
+    CHECK(proxies.size() < 200);
+  }
+
+  TEST_CASE("streams end in the order of their beginning, also when the clock was put back") {
+    ConnectedProxies proxies;
+    const WallTime now = WallTime{} + 24h;
+    Proxy older = proxy("u-store", "store", now);
+    older.peer_address = "older";
+    Proxy newer = proxy("u-store", "store", now - 1h);
+    newer.peer_address = "newer";
+    proxies.connected(older);
+    proxies.connected(newer);
+    CHECK_FALSE(proxies.disconnected(ProxyId("u-store")));
+    REQUIRE(proxies.connected_proxies().size() == 1);
+    CHECK(proxies.connected_proxies().front().peer_address == "newer");
+    CHECK(proxies.disconnected(ProxyId("u-store")));
   }
 
   TEST_CASE("a workload that is gone takes its certificate along, whatever that says") {
