@@ -152,6 +152,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_propagation_seconds", "Seconds from a change until a proxy has acknowledged it"},
       {"osm_proxies_behind", "Proxies that have owed an answer for more than 10 seconds"},
       {"osm_proxy_connect_count", "Proxies connected now"},
+      {"osm_proxy_requests_delayed_total", "Requests of proxies that name too much, read late"},
       {"osm_proxy_flapping_total", "Proxy certificates used from two addresses in turn"},
       {"osm_proxy_max_connections_rejected",
        "Streams refused because the replica serves maxDataPlaneConnections proxies already"},

@@ -105,6 +105,7 @@ void ClassTable::pump() {
     ProxyClassPtr entry = std::move(queue_.front());
     queue_.pop_front();
     entry->queued_ = false;
+    if (entry->members_.empty()) continue;  // they have left, and it may have been dropped
     entry->building_ = true;
     entry->building_from_ = std::exchange(entry->touched_at_, SteadyTime::max());
     building_.insert(entry);

@@ -174,7 +174,8 @@ void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime
   if (stream.proxy_class) {
     const std::uint64_t held = classes_.generation_of(*stream.proxy_class);
     unsettle(stream, before ? std::min(held, generation_before_) : held);
-    stream.changed_at = std::min(stream.changed_at, since);
+    for (XdsType type : kXdsTypes) leave(stream, type, stream.applied);
+    note_change(stream, since);
     classes_.leave(stream.proxy_class, stream.id);
   }
   stream.proxy_class = classes_.join(proxy_class, stream.id);
@@ -262,18 +263,23 @@ void Hub::on_class_changed(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members()) {
     Stream* stream = find_in(streams_, id);
     if (!stream || stream->proxy_class != entry) continue;
-    unsettle(*stream, entry->superseded());
-    give_sets(*stream, entry->changed_at());
+    give_sets(*stream, entry->changed_at(), entry->superseded());
   }
   release_trials();
   pump();
 }
 
-void Hub::give_sets(Stream& stream, SteadyTime changed_at) {
-  unsettle(stream, classes_.generation_of(*stream.proxy_class));
-  stream.session->set_resources(sets_for(stream));
-  stream.changed_at = std::min(stream.changed_at, changed_at);
-  if (stream.changed_at != SteadyTime::max() && !stream.given_at)
+// `until`: the newest generation of the sets of before; none: its class's.
+void Hub::give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::uint64_t> until) {
+  const std::uint64_t generation = until.value_or(classes_.generation_of(*stream.proxy_class));
+  const ResourceSets sets = sets_for(stream);
+  unsettle(stream, generation);
+  for (XdsType type : kXdsTypes)
+    if (on_trial(stream) || sets[index_of(type)] != stream.session->given(type))
+      leave(stream, type, generation);
+  stream.session->set_resources(sets);
+  note_change(stream, changed_at);
+  if (stream.change.since != SteadyTime::max() && !stream.given_at)
     stream.given_at = deps_.runtime.clock.steady_now();
   queue_.push(stream.id);
 }
@@ -301,12 +307,27 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
   if (heard->effect == Session::Effect::kAck && heard->sent_at)
     deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}},
                                   seconds(deps_.runtime.clock.steady_now() - *heard->sent_at));
+  if (heard->effect == Session::Effect::kAck || heard->effect == Session::Effect::kStale)
+    note_acknowledged(stream);
   if (heard->effect == Session::Effect::kUnknownType)
     deps_.runtime.log.debug("a request of an unknown xDS type is ignored",
                             {{"uuid", stream.key().id.str()},
                              {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
-  stream.transport->read_next();
+  read_next(stream, heard->excess);
+}
+
+// A request may name far more than the proxy's class has. It costs the strand time, so that a proxy
+// that goes on with such requests is read slowly.
+void Hub::read_next(Stream& stream, std::size_t excess) {
+  const SteadyTime now = deps_.runtime.clock.steady_now();
+  const auto pause =
+      excess == 0 ? std::chrono::nanoseconds(0) : memory_.charge(stream.key(), excess, now);
+  if (pause <= pause.zero()) return stream.transport->read_next();
+  deps_.runtime.metrics.add("osm_proxy_requests_delayed_total", {}, 1);
+  stream.reads_at = deps_.strand.post_after(pause, [this, id = stream.id] {
+    if (const Stream* waiting = find_in(streams_, id)) waiting->transport->read_next();
+  });
 }
 
 // --- writing ---
@@ -319,16 +340,22 @@ void Hub::pump() {
     Stream* found = find_in(streams_, *id);
     if (!found || !found->session) continue;
     Stream& stream = *found;
-    if (stream.session->writing()) continue;  // it gets its turn when the write is done
-    if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now())) {
-      const MeshVersion& mesh = classes_.version_of(*stream.proxy_class);
+    if (stream.session->writing()) {  // it gets its turn when the write is done
+      tell_progress(stream);
+      continue;
+    }
+    const MeshVersion& mesh = classes_.version_of(*stream.proxy_class);
+    if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now(),
+                                                      on_trial(stream) ? 0 : mesh.generation)) {
       response->control_plane =
           fmt::format("{}/{}/{}", options_.replica, mesh.generation, mesh.hash);
+      tell_progress(stream);
       write(stream, *response);
     } else if (stream.session->emptied()) {
       end_emptied(stream);
     } else {
       note_settled(stream);
+      tell_progress(stream);
       judge_trial(stream);
     }
   }
@@ -338,7 +365,9 @@ void Hub::pump() {
 void Hub::write(Stream& stream, const Response& response) {
   const std::string_view type = xds_type_text(response.type);
   const SteadyTime now = deps_.runtime.clock.steady_now();
-  unsettle(stream, classes_.generation_of(*stream.proxy_class));
+  const std::uint64_t generation = classes_.generation_of(*stream.proxy_class);
+  unsettle(stream, generation);
+  leave(stream, response.type, generation);
   stream.write_bytes = response_size(response);
   stream.write_started = now;
   stream.updated[index_of(response.type)] = deps_.runtime.clock.wall_now();
@@ -384,8 +413,9 @@ void Hub::tick() {
     if (stream.session && stream.session->deadline() && *stream.session->deadline() <= now)
       queue_.push(id);
   }
-  for (StreamId id : expired)
-    close(id, CloseCode::kUnauthenticated, judge(streams_.at(id).peer).text);
+  for (StreamId id : expired)  // the end of one stream may end others
+    if (const Stream* stream = find_in(streams_, id))
+      close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);

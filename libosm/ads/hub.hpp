@@ -143,6 +143,17 @@ class Hub {
                   std::function<void(OtherProxies)> done);
 
  private:
+  // Progress with the resources of one type.
+  struct Step {
+    bool kept = false;       // holds everything that its class holds
+    std::uint64_t left = 0;  // if not: the newest generation with which it did
+  };
+
+  struct PendingChange {
+    SteadyTime since = SteadyTime::max();  // time of its announcement; max(): there is none
+    std::uint64_t generation = 0;          // has it
+  };
+
   struct Stream {
     StreamId id = 0;
     std::shared_ptr<ProxyStream> transport;
@@ -151,20 +162,25 @@ class Hub {
     ProxyClassPtr proxy_class;
     std::shared_ptr<const model::WorkloadEntry> workload;
     Subscription wait;        // for an unknown workload
+    Subscription reads_at;    // its next message is read later
     std::string first_bytes;  // a request that came before admission
     WallTime connected_at;
     std::array<WallTime, kXdsTypes.size()> updated{};
     std::optional<SteadyTime> write_started;
     std::size_t write_bytes = 0;
-    // Time of the earliest mesh change that is on its way to this proxy; max(): none is.
-    SteadyTime changed_at = SteadyTime::max();
+    // The earliest mesh change that is on its way to this proxy, and all later ones as one.
+    PendingChange change;
+    PendingChange later_changes;
     std::optional<SteadyTime> given_at;  // time since which new resources wait for a write
     bool heard = false;                  // its first request came
     bool grpc = false;                   // of a gRPC library, as its first request says (ADR 0065)
     bool beside = false;                 // another stream of the same certificate is in serving_
     bool warned = false;                 // a warning about the end of its certificate was logged
     bool settled = false;  // holds everything that its class holds, so it is as far as its class
-    std::uint64_t applied = 0;  // the newest generation with which it was settled, see applied()
+    bool whole = false;    // has asked for everything that its clusters and listeners name
+    std::uint64_t applied = 0;  // the newest generation that it had acknowledged, see applied()
+    std::array<Step, kXdsTypes.size()> steps;
+    bool progressed = false;  // subscribers are to be told in this turn
     ResourceSetPtr
         whole_clusters;  // with these clusters and listeners it held everything that they name
     ResourceSetPtr whole_listeners;
@@ -201,8 +217,9 @@ class Hub {
   std::vector<StreamId> streams_of(const model::ProxyKey& key) const;
   void classify(Stream& stream, const model::MeshSnapshot* before = nullptr,
                 SteadyTime since = SteadyTime::max());
-  void give_sets(Stream& stream, SteadyTime changed_at);
+  void give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::uint64_t> until = {});
   void handle(Stream& stream, const std::string& bytes);
+  void read_next(Stream& stream, std::size_t excess);
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
   void end(StreamId id, bool cut = false);
   void end_paced(StreamId id, const std::string& text);
@@ -226,8 +243,14 @@ class Hub {
   std::uint64_t applied(const Stream& stream) const;
   void note_domains(const model::MeshSnapshot* before);
   bool has_domains(const Stream& stream, const TrustDomains& domains) const;
+  std::uint64_t reached(const Stream& stream, std::uint64_t generation) const;
   void unsettle(Stream& stream, std::uint64_t generation);
+  void leave(Stream& stream, XdsType type, std::uint64_t generation);
+  void note_acknowledged(Stream& stream);
   void note_settled(Stream& stream);
+  void note_change(Stream& stream, SteadyTime since);
+  void observe_change(Stream& stream);
+  void tell_progress(Stream& stream);
   static bool is_whole(Stream& stream);
   translate::ProxyClass class_in(const model::MeshSnapshot& mesh, const Stream& stream) const;
   void note_leaving(const Stream& stream, const model::MeshSnapshot& before,

@@ -18,14 +18,63 @@ constexpr std::chrono::seconds kReturnBound{10};
 }  // namespace
 
 std::uint64_t Hub::applied(const Stream& stream) const {
-  if (!stream.settled) return stream.applied;
-  return std::max(stream.applied, classes_.generation_of(*stream.proxy_class));
+  return std::max(stream.applied, reached(stream, classes_.generation_of(*stream.proxy_class)));
+}
+
+// The oldest of what it holds of each type; its class is at `generation`. A type that does not
+// concern it holds nothing back.
+std::uint64_t Hub::reached(const Stream& stream, std::uint64_t generation) const {
+  if (!stream.whole) return 0;
+  for (XdsType type : kXdsTypes) {
+    const Step& step = stream.steps[index_of(type)];
+    if (step.kept || !stream.session->subscribed(type)) continue;
+    generation = std::min(generation, std::max(step.left, stream.session->confirmed(type)));
+  }
+  return generation;
 }
 
 // The stream is about to get other content; its present content was current until `generation`.
 void Hub::unsettle(Stream& stream, std::uint64_t generation) {
-  if (!std::exchange(stream.settled, false)) return;
-  stream.applied = std::max(stream.applied, generation);
+  stream.applied = std::max(stream.applied, reached(stream, generation));
+  stream.settled = false;
+}
+
+// The same for one type, after unsettle().
+void Hub::leave(Stream& stream, XdsType type, std::uint64_t generation) {
+  Step& step = stream.steps[index_of(type)];
+  if (std::exchange(step.kept, false)) step.left = generation;
+}
+
+// Changes may come faster than a proxy acknowledges them, so that it never holds the newest ones.
+void Hub::note_acknowledged(Stream& stream) {
+  if (on_trial(stream) || !stream.proxy_class->ready()) return;
+  stream.whole = is_whole(stream);
+  const std::uint64_t before = stream.applied;
+  stream.applied = applied(stream);
+  stream.progressed |= stream.applied > before;
+  observe_change(stream);
+}
+
+void Hub::tell_progress(Stream& stream) {
+  if (!std::exchange(stream.progressed, false)) return;
+  const model::ProxyKey key = stream.key();
+  progressed_.notify(&key);
+}
+
+// The class of the stream has a change that was announced at `since`; max(): it has none.
+void Hub::note_change(Stream& stream, SteadyTime since) {
+  if (since == SteadyTime::max()) return;
+  PendingChange& change =
+      stream.change.since == SteadyTime::max() ? stream.change : stream.later_changes;
+  change.since = std::min(change.since, since);
+  change.generation = snapshot_->generation;
+}
+
+void Hub::observe_change(Stream& stream) {
+  if (stream.change.since == SteadyTime::max() || stream.applied < stream.change.generation) return;
+  deps_.runtime.metrics.observe("osm_propagation_seconds", {},
+                                seconds(deps_.runtime.clock.steady_now() - stream.change.since));
+  stream.change = std::exchange(stream.later_changes, {});
 }
 
 // The stream is as far as its class without a new response.
@@ -40,17 +89,19 @@ void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
 
 // No response is due for the stream.
 void Hub::note_settled(Stream& stream) {
-  if (!stream.session->settled()) return;
-  if (!stream.settled && !on_trial(stream) && stream.proxy_class->ready() && is_whole(stream)) {
-    stream.settled = true;
-    const model::ProxyKey key = stream.key();
-    progressed_.notify(&key);
+  const bool of_class = !on_trial(stream) && stream.proxy_class->ready();
+  if (of_class) {
+    stream.whole = is_whole(stream);
+    for (XdsType type : kXdsTypes)
+      if (stream.session->at_rest(type)) stream.steps[index_of(type)].kept = true;
   }
+  if (!stream.session->settled()) return;
+  if (!stream.settled && of_class && stream.whole) stream.settled = stream.progressed = true;
   stream.given_at.reset();
-  const SteadyTime changed = std::exchange(stream.changed_at, SteadyTime::max());
-  if (changed == SteadyTime::max()) return;
-  deps_.runtime.metrics.observe("osm_propagation_seconds", {},
-                                seconds(deps_.runtime.clock.steady_now() - changed));
+  stream.change.since = std::min(stream.change.since, stream.later_changes.since);
+  stream.change.generation = 0;
+  stream.later_changes = {};
+  observe_change(stream);
 }
 
 // A proxy asks for listeners when its clusters are warm, and for routes when it has listeners. So a

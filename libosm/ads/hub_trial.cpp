@@ -39,8 +39,9 @@ bool holds_what_it_names(const Session& session, XdsType parent, XdsType type) {
   const ResourceSetPtr named_by = session.acknowledged(parent);
   if (!named_by) return false;
   const ResourceSetPtr held = session.acknowledged(type);
-  for (const std::string& name : references(named_by->resources(), type))
-    if (!held || !held->find(name)) return false;
+  for (const EncodedPtr& resource : named_by->resources())
+    for (const auto& reference : resource->references)
+      if (reference.type == type && (!held || !held->find(reference.name))) return false;
   return true;
 }
 

@@ -1,6 +1,10 @@
 // State of a proxy between its streams: doubts about its content, and its addresses.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -37,6 +41,24 @@ class ProxyMemory {
     return arrival;
   }
 
+  // Names beyond those of its class that a proxy may send at once, and in each second later on.
+  static constexpr std::size_t kSpareBurst = kMaxNames;
+  static constexpr std::size_t kSpareNamesPerSecond = 1000;
+
+  // Counts such names of a request. Result: the pause until the proxy's next request is read. It is
+  // the certificate's, so that another stream does not end it.
+  std::chrono::nanoseconds charge(const model::ProxyKey& key, std::size_t names, SteadyTime now) {
+    constexpr std::chrono::nanoseconds kPerName =
+        std::chrono::nanoseconds(std::chrono::seconds(1)) / kSpareNamesPerSecond;
+    const auto time_for = [&](std::size_t count) {
+      return kPerName * static_cast<std::int64_t>(count);
+    };
+    const SteadyTime earliest = now - time_for(kSpareBurst);
+    Entry& entry = entries_[key];
+    entry.paid_until = std::max(entry.paid_until, earliest) + time_for(names);
+    return entry.paid_until - now;
+  }
+
   const Doubts& doubts(const model::ProxyKey& key) { return entries_[key].doubts; }
   void left(const model::ProxyKey& key, const Doubts& doubts) { entries_[key].doubts = doubts; }
   void erase(const model::ProxyKey& key) { entries_.erase(key); }
@@ -48,6 +70,7 @@ class ProxyMemory {
     std::string host;
     SteadyTime window_start{};
     int moves = 0;
+    SteadyTime paid_until = SteadyTime::min();
   };
   std::map<model::ProxyKey, Entry> entries_;
 };

@@ -24,11 +24,15 @@ Result<Session::Heard> Session::on_message(std::string_view bytes) {
   if (variant_ == XdsVariant::kDelta) {
     OSM_TRY(const DeltaRequest request, parse_delta_request(bytes));
     Heard heard = about(request);
+    if (heard.type)
+      heard.excess = excess(
+          *heard.type, request.subscribe.size() + request.unsubscribe.size() + request.held.size());
     OSM_TRY(heard.effect, on_request(request));
     return heard;
   }
   OSM_TRY(const Request request, parse_request(bytes));
   Heard heard = about(request);
+  if (heard.type) heard.excess = excess(*heard.type, request.names.size());
   heard.effect = on_request(request);
   return heard;
 }
@@ -56,7 +60,17 @@ void Session::keep_only_subscribed(TypeState& s) {
   if (s.wildcard) return;
   for (ResourceSetPtr* set : {&s.delivered, &s.sent, &s.acked, &s.good, &s.lingering})
     if (*set) *set = only(*set, *s.names);
-  if (s.names->empty()) s.uncertain = false;
+  for (Overtaken& response : s.overtaken) response.content = only(response.content, *s.names);
+  if (s.names->empty()) {
+    s.uncertain = false;
+    s.overtaken.clear();  // it answers none of them
+  }
+}
+
+std::size_t Session::excess(XdsType type, std::size_t names) const {
+  const ResourceSetPtr& base = of(type).base;
+  const std::size_t usual = kSpareNames + (base ? 2 * base->resources().size() : 0);
+  return names > usual ? names - usual : 0;
 }
 
 void Session::on_ack(XdsType type) {
@@ -64,8 +78,13 @@ void Session::on_ack(XdsType type) {
   s.awaiting = false;
   if (type == XdsType::kCluster) NameSet().swap(warming_);
   s.acked = s.sent;
+  s.overtaken.clear();
   s.uncertain = std::exchange(s.overtaken_nack, false);
-  if (s.uncertain) {
+  if (!s.uncertain) {
+    s.confirmed = std::max(s.confirmed, s.generation);
+    NameSet().swap(s.passed_clusters);
+    NameSet().swap(s.passed_routes);
+  } else {
     s.delivered = nullptr;
     NameSet accepted;
     for (const Responded& part : s.responded) accepted.push_back(part.resource->name);
@@ -91,7 +110,42 @@ void Session::on_nack(XdsType type, std::string_view detail) {
   variant_ == XdsVariant::kDelta ? refuse_delta(type) : refuse_sotw(type);
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
   s.awaiting = s.overtaken_nack = false;
+  s.overtaken.clear();
   s.uncertain = true;
+}
+
+// A proxy that is slower than the changes answers the last response seldom. It answers in order:
+// it has accepted this response, and those before it.
+void Session::on_overtaken_ack(XdsType type, std::string_view nonce, std::string_view version) {
+  TypeState& s = of(type);
+  const auto answered =
+      std::find_if(s.overtaken.begin(), s.overtaken.end(), [&](const Overtaken& response) {
+        return response.nonce == nonce &&
+               (variant_ == XdsVariant::kDelta || response.content->version() == version);
+      });
+  if (answered == s.overtaken.end()) return;
+  if (!s.overtaken_nack && !s.uncertain) {
+    s.acked = answered->content;
+    s.confirmed = std::max(s.confirmed, answered->generation);
+  }
+  s.overtaken.erase(s.overtaken.begin(), answered + 1);
+}
+
+// Bounds the memory of a proxy that does not answer: some of its answers will be late.
+void Session::keep_overtaken(TypeState& s) {
+  if (s.overtaken.size() >= kMaxOvertaken) {
+    std::size_t at = 0;
+    std::erase_if(s.overtaken, [&](const Overtaken&) { return at++ % 2 == 1; });
+  }
+  s.overtaken.push_back({s.nonce, s.sent, s.generation, *s.sent_at});
+}
+
+// A refusal of the next response would leave the proxy with what this one names.
+void Session::note_passed(XdsType type, const ResourceSetPtr& goal) {
+  TypeState& s = of(type);
+  const std::vector<EncodedPtr> passed = changed(goal, *s.sent);
+  s.passed_clusters = joined(s.passed_clusters, references(passed, XdsType::kCluster));
+  s.passed_routes = joined(s.passed_routes, references(passed, XdsType::kRoute));
 }
 
 // A response before the last one was refused, and parts of it are applied: the proxy's content is
@@ -111,8 +165,9 @@ void Session::set_resources(const ResourceSets& sets) {
   for (XdsType type : kXdsTypes) of(type).base = sets[index_of(type)];
 }
 
-std::optional<Response> Session::next_response(SteadyTime now) {
+std::optional<Response> Session::next_response(SteadyTime now, std::uint64_t generation) {
   if (writing_) return std::nullopt;
+  generation_ = generation;
   for (XdsType type : {XdsType::kCluster, XdsType::kListener, XdsType::kSecret, XdsType::kEndpoint,
                        XdsType::kRoute}) {
     if (!of(type).claim || !of(type).base) continue;
@@ -141,6 +196,11 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
       // A kept resource that left the mesh was accepted before, so it cannot be the refused one.
       if (const EncodedPtr input = s.base->find(resource->name))
         s.responded.push_back({resource, input->hash});
+  if (s.awaiting && s.sent) {
+    keep_overtaken(s);
+    if (type == XdsType::kListener || type == XdsType::kRoute) note_passed(type, goal);
+  }
+  s.generation = withheld(type) || s.held_since ? 0 : generation_;
   if (type == XdsType::kCluster) note_warming(*goal);
   if (type == XdsType::kRoute && s.sent)
     s.lingering =
@@ -210,7 +270,8 @@ ProxyTypeState Session::state(XdsType type) const {
   if (s.acked) state.last_applied_version = s.acked->version();
   state.last_nonce = s.nonce;
   state.nack_detail = s.nack_detail;
-  if (state.state == SyncState::kPending) state.sent_at = s.sent_at;
+  if (state.state == SyncState::kPending)
+    state.sent_at = s.overtaken.empty() ? s.sent_at : s.overtaken.front().sent_at;
   return state;
 }
 
@@ -224,6 +285,11 @@ bool Session::settled() const {
   });
 }
 
+bool Session::at_rest(XdsType type) const {
+  const TypeState& s = of(type);
+  return s.subscribed && !awaits(s) && !withheld(type) && !s.held_since;
+}
+
 bool Session::unanswered() const { return std::any_of(types_.begin(), types_.end(), awaits); }
 
 bool Session::holds_newest(XdsType type) const {
@@ -231,6 +297,23 @@ bool Session::holds_newest(XdsType type) const {
   if (!s.subscribed || s.awaiting || s.uncertain || s.claim || !s.base || withheld(type))
     return false;
   return s.wildcard ? s.delivered == s.base : changed(s.delivered, *only(s.base, *s.names)).empty();
+}
+
+// SotW: a proxy that drops resources keeps their version, and would claim it. It has dropped those
+// that its clusters or listeners name and that it does not ask for.
+bool Session::unasked(XdsType type) const {
+  if (variant_ == XdsVariant::kDelta) return false;
+  const TypeState& s = of(type);
+  const auto is_unasked = [&](const EncodedResource::Reference& reference) {
+    return reference.type == type && !contains(*s.names, reference.name) &&
+           s.base->find(reference.name);
+  };
+  for (XdsType parent : {XdsType::kCluster, XdsType::kListener})
+    if (const ResourceSetPtr& named_by = of(parent).sent)
+      for (const EncodedPtr& resource : named_by->resources())
+        if (std::any_of(resource->references.begin(), resource->references.end(), is_unasked))
+          return true;
+  return false;
 }
 
 Doubts Session::doubts() const {
@@ -247,7 +330,8 @@ Doubts Session::doubts() const {
     }
     // Requested and not sent yet: the proxy may have dropped it and would still claim it.
     const bool undelivered =
-        !is_whole(type) && s.base && !changed(s.delivered, *only(s.base, *s.names)).empty();
+        !is_whole(type) && s.base &&
+        (unasked(type) || !changed(s.delivered, *only(s.base, *s.names)).empty());
     doubt.unsure = s.awaiting || s.uncertain || undelivered;
     doubt.unclaimed = joined(s.leftovers, s.unanswered);
   }

@@ -55,6 +55,9 @@ class Session {
   Session(XdsVariant variant, NameSetPool& pool, const Doubts& doubts = {})
       : variant_(variant), pool_(pool), doubts_(doubts) {}
 
+  // A request may have so many names beyond twice the class's without any excess.
+  static constexpr std::size_t kSpareNames = 64;
+
   // Meaning of a request.
   enum class Effect { kUnknownType, kInitial, kStale, kSubscription, kAck, kNack };
   // Views into the message.
@@ -64,6 +67,7 @@ class Session {
     std::optional<XdsType> type;  // none: not a type of the mesh
     std::optional<std::string_view> error;
     std::optional<SteadyTime> sent_at;  // kAck, kNack: time of the answered response
+    std::size_t excess = 0;             // its names beyond twice those of the class
   };
   // Handles a message. Failure: kInvalidArgument (no request of this variant, or too many names):
   // end the stream.
@@ -75,8 +79,9 @@ class Session {
   // Replaces the target sets. Pointer-equal sets cost nothing.
   void set_resources(const ResourceSets& sets);
 
-  // The response to write now; none if one is being written or none is due.
-  std::optional<Response> next_response(SteadyTime now);
+  // The response to write now; none if one is being written or none is due. `generation`: the
+  // mesh's, of the newest sets; 0: the sets are not the mesh's.
+  std::optional<Response> next_response(SteadyTime now, std::uint64_t generation = 0);
   void on_write_done() { writing_ = false; }
   bool writing() const { return writing_; }
 
@@ -93,12 +98,20 @@ class Session {
   bool settled() const;
   // True if a response has not been answered yet.
   bool unanswered() const;
+  bool subscribed(XdsType type) const { return of(type).subscribed; }
+  // True if everything of the type is acknowledged and nothing is withheld or held back.
+  // Precondition: no response is due.
+  bool at_rest(XdsType type) const;
+  // The newest generation of which it acknowledged a response with everything of the type, also
+  // while later ones are unanswered.
+  std::uint64_t confirmed(XdsType type) const { return of(type).confirmed; }
   // True if the proxy subscribes to something of the type and acknowledged its newest content.
   bool holds_newest(XdsType type) const;
   Doubts doubts() const;
 
   // Sent resources, for the config dump; null: none.
   ResourceSetPtr sent(XdsType type) const { return of(type).sent; }
+  const ResourceSetPtr& given(XdsType type) const { return of(type).base; }  // by set_resources()
   ResourceSetPtr acknowledged(XdsType type) const { return of(type).acked; }
 
  private:
@@ -113,6 +126,15 @@ class Session {
     std::vector<Responded> response;
     bool holds_for(const ResourceSet& base) const;
   };
+  // A response before the last one, not answered yet.
+  struct Overtaken {
+    std::string nonce;
+    ResourceSetPtr content;  // the proxy's after it accepts
+    std::uint64_t generation;
+    SteadyTime sent_at;
+  };
+  // Of so many, every second one is forgotten.
+  static constexpr std::size_t kMaxOvertaken = 16;
   // Content that the first request claims.
   struct Claim {
     std::string version;                                       // SotW
@@ -143,6 +165,11 @@ class Session {
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
     std::optional<SteadyTime> held_since;  // LDS, RDS: start of the wait for warm clusters
+    std::vector<Overtaken> overtaken;      // oldest first
+    std::uint64_t generation = 0;          // of the last response; 0: it withholds something
+    std::uint64_t confirmed = 0;
+    NameSet passed_clusters;  // LDS, RDS: names in unanswered responses that the next one dropped
+    NameSet passed_routes;    // LDS: likewise
     // SotW only.
     Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
     std::string refused_base;  // CDS, LDS: version of the refused inputs
@@ -164,6 +191,11 @@ class Session {
   void on_ack(XdsType type);
   void on_nack(XdsType type, std::string_view detail);
   void on_overtaken_nack(XdsType type);
+  void on_overtaken_ack(XdsType type, std::string_view nonce, std::string_view version);
+  static void keep_overtaken(TypeState& s);
+  void note_passed(XdsType type, const ResourceSetPtr& goal);
+  bool unasked(XdsType type) const;
+  std::size_t excess(XdsType type, std::size_t names) const;
   static void keep_only_subscribed(TypeState& s);
   static bool awaits(const TypeState& s);
   std::optional<Response> due(XdsType type, SteadyTime now);
@@ -193,6 +225,7 @@ class Session {
   ResourceSetPtr target(XdsType type, SteadyTime now);
   ResourceSetPtr acceptable(XdsType type);
   ResourceSetPtr expanded(const ResourceSetPtr& base, SteadyTime now);
+  ResourceSetPtr with_used_endpoints(const ResourceSetPtr& base);
   NameSet clusters_in_use() const;
   void note_warming(const ResourceSet& goal);
   ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
@@ -202,6 +235,7 @@ class Session {
   Doubts doubts_;
   std::array<TypeState, kXdsTypes.size()> types_;
   std::uint64_t last_nonce_ = 0;
+  std::uint64_t generation_ = 0;  // of next_response()
   bool writing_ = false;
   bool emptied_ = false;
   // CDS: start of keeping removed clusters for this base.
@@ -213,6 +247,10 @@ class Session {
   std::array<bool, kXdsTypes.size()> skipped_{};  // a claim was believed, nothing sent
   bool sent_expanded_ = false;                    // the last CDS response kept removed clusters
   std::string expansion_refused_;  // version of the inputs for which the kept clusters were refused
+  // Delta only: result of with_used_endpoints(), and what it was made from.
+  struct {
+    ResourceSetPtr base, sent, clusters, result;
+  } used_endpoints_;
   // Delta only: resources that clusters wait for, sent before the proxy asked for their endpoints.
   NameSet rewarmed_;
 };

@@ -50,9 +50,15 @@ Result<Session::Effect> Session::on_request(const DeltaRequest& request) {
     request.error ? on_nack(*type, *request.error) : on_ack(*type);
   } else if (!request.nonce.empty() && request.nonce != s.nonce) {
     effect = request.error ? Effect::kNack : Effect::kStale;
-    if (request.error) on_overtaken_nack(*type);
+    request.error ? on_overtaken_nack(*type) : on_overtaken_ack(*type, request.nonce, {});
   }
   OSM_TRY(subscribe(*type, request));
+  if (effect == Effect::kInitial && !s.claim && !s.owed.empty()) {
+    // Nor for what it claims in vain.
+    std::vector<std::string> held;
+    for (const DeltaRequest::Held& one : request.held) held.emplace_back(one.name);
+    s.owed = minus(s.owed, ordered(std::move(held)));
+  }
   return effect;
 }
 
@@ -130,7 +136,9 @@ void Session::judge_delta(XdsType type) {
   const auto versions = std::exchange(s.claim, std::nullopt)->versions;
   const ResourceSetPtr kept = filtered(wanted(s), [&](const EncodedResource& resource) {
     const auto claimed = versions.find(resource.name);
-    return claimed != versions.end() && claimed->second == resource_version(resource);
+    // A name that was left over by the last stream may be held in a version that is not claimed.
+    return claimed != versions.end() && claimed->second == resource_version(resource) &&
+           !contains(s.leftovers, resource.name);
   });
   s.delivered = type == XdsType::kEndpoint ? without(kept, std::exchange(rewarmed_, {})) : kept;
   s.sent = s.acked = kept;

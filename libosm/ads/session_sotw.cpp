@@ -34,9 +34,9 @@ Session::Effect Session::on_request(const Request& request) {
   // Another request with an empty nonce can arrive before the first response did; it only changes
   // names.
   if (!request.nonce.empty() && !s.nonce.empty() && request.nonce != s.nonce) {
-    if (!request.error) return Effect::kStale;
-    on_overtaken_nack(*type);
-    return Effect::kNack;
+    request.error ? on_overtaken_nack(*type)
+                  : on_overtaken_ack(*type, request.nonce, request.version);
+    return request.error ? Effect::kNack : Effect::kStale;
   }
   const bool answers = s.awaiting && request.nonce == s.nonce;
   Effect effect = Effect::kSubscription;

@@ -57,6 +57,7 @@ ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
     return of(type).good;
   }
   const ResourceSetPtr all = refused_as_a_whole(type) ? wanted(of(type)) : acceptable(type);
+  if (type == XdsType::kEndpoint && variant_ == XdsVariant::kDelta) return with_used_endpoints(all);
   return type == XdsType::kCluster ? expanded(all, now) : all;
 }
 
@@ -120,11 +121,32 @@ ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
   return merged(base, std::move(leaving));
 }
 
+// Make before break: endpoints that left the mesh stay while a cluster names them. A proxy may ask
+// for them again, since it had dropped the cluster in between.
+ResourceSetPtr Session::with_used_endpoints(const ResourceSetPtr& base) {
+  const TypeState& s = of(XdsType::kEndpoint);
+  const ResourceSetPtr& clusters = of(XdsType::kCluster).sent;
+  if (!s.sent || s.sent == base || !clusters) return base;
+  auto& [known_base, known_sent, known_clusters, result] = used_endpoints_;
+  if (base == known_base && s.sent == known_sent && clusters == known_clusters) return result;
+  std::vector<EncodedPtr> used;
+  if (const NameSet left = vanished(s.sent, *s.base); !left.empty()) {
+    const NameSet named = references(clusters->resources(), XdsType::kEndpoint);
+    for (const std::string& name : left)
+      if (contains(named, name)) used.push_back(s.sent->find(name));
+  }
+  known_base = base;
+  known_sent = s.sent;
+  known_clusters = clusters;
+  return result = merged(base, std::move(used));
+}
+
 // Envoy keeps a route configuration for its draining listeners only, and its removal cannot be
 // sent. So a route counts while a listener that the proxy holds, or may hold, names it.
 NameSet Session::clusters_in_use() const {
   const TypeState& listeners = of(XdsType::kListener);
-  NameSet names, routes;
+  NameSet names = joined(listeners.passed_clusters, of(XdsType::kRoute).passed_clusters);
+  NameSet routes = listeners.passed_routes;
   for (const ResourceSetPtr& set : {listeners.acked, listeners.sent, listeners.good}) {
     if (!set) continue;
     names = joined(names, references(set->resources(), XdsType::kCluster));

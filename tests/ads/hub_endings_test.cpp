@@ -73,6 +73,33 @@ TEST_SUITE("ads::Hub endings") {
     CHECK(again.open());
   }
 
+  // The end of the one lets the hub look at the other, whose clusters are all gone by then.
+  TEST_CASE_FIXTURE(HubRig, "certificates that end together end all of their streams") {
+    mesh.allow(true);
+    auto entry = workload(kClientId, kClient, {});
+    entry.dns = true;  // it keeps a listener without any permission
+    mesh.put(entry);
+    publish();
+    const auto life = 4s + ads::Session::kExpandedBound;
+    RigProxy server(*this, kServerId, translate_test::kServer, "10.0.0.2", life);
+    RigProxy client(*this, kClientId, kClient, "10.0.0.1", life);
+    server.ask(XdsType::kCluster);
+    server.settle();
+    client.ask_for_all();
+    client.settle();
+    clock.advance(4s);
+    executor.run_until_idle();
+    mesh.allow(false);
+    publish();
+    while (client.stream().writing) client.finish_write();  // it answers nothing
+    for (int i = 0; i < 12; ++i) {
+      clock.advance(1s);
+      executor.run_until_idle();
+    }
+    CHECK_FALSE(server.open());
+    CHECK_FALSE(client.open());
+  }
+
   TEST_CASE_FIXTURE(Crowd, "a drain admits nobody, ends all within its window, and says when") {
     int done = 0;
     hub.drain(10s, [&] { ++done; });

@@ -2,8 +2,12 @@
 // counted.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ads/hub_rig.hpp"
@@ -105,6 +109,40 @@ TEST_SUITE("ads::Hub progress") {
     CHECK(generation() == 3);
     client.settle();
     CHECK(generation() == 5);
+  }
+
+  // Endpoints change each 100 ms, and each response is acknowledged 150 ms after it was sent.
+  TEST_CASE("a proxy that is slower than the changes progresses with each ACK") {
+    HubRig rig;
+    RigProxy proxy(rig, kClientId, kClient);
+    proxy.ask_for_all();
+    proxy.settle();
+    std::deque<std::pair<SteadyTime, Response>> unanswered;
+    std::size_t most = 0;
+    for (int i = 0; i < 600; ++i) {
+      if (i % 2 == 0) {
+        rig.mesh.set_endpoints({"10.1.0." + std::to_string(2 + i % 200)});
+        rig.publish();
+      }
+      if (proxy.stream().writing) {
+        unanswered.emplace_back(rig.clock.steady_now() + 150ms, *proxy.stream().writing);
+        proxy.finish_write();
+      }
+      rig.clock.advance(50ms);
+      rig.executor.run_until_idle();
+      most = std::max(most, unanswered.size());
+      while (!unanswered.empty() && unanswered.front().first <= rig.clock.steady_now()) {
+        proxy.acknowledge(unanswered.front().second);
+        unanswered.pop_front();
+      }
+      const std::uint64_t newest = 1 + static_cast<std::uint64_t>(i / 2 + 1);
+      const std::uint64_t reached = rig.hub.progress({kClientKey}).front().generation;
+      REQUIRE(reached <= newest - unanswered.size());
+      REQUIRE(reached + 4 >= newest);
+    }
+    CHECK(most > 1);
+    CHECK(rig.metrics.observations("osm_propagation_seconds").size() > 100);
+    for (double took : rig.metrics.observations("osm_propagation_seconds")) REQUIRE(took < 1);
   }
 
   TEST_CASE_FIXTURE(Fixture, "a proxy that moves to another class is no further than it was") {

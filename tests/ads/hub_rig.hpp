@@ -177,11 +177,14 @@ class RigProxy {
       if (refuses && refuses(r)) {
         say(request_bytes(r.type, names_[r.type], accepted_[r.type], r.nonce, "not to my taste"));
       } else {
-        accepted_[r.type] = r.version;
-        say(request_bytes(r.type, names_[r.type], r.version, r.nonce));
+        acknowledge(r);
       }
     }
     return all;
+  }
+  void acknowledge(const ads::Response& r) {
+    accepted_[r.type] = r.version;
+    say(request_bytes(r.type, names_[r.type], r.version, r.nonce));
   }
   // Settles. Result: the number of responses of the type.
   std::size_t received(XdsType type) {
@@ -198,6 +201,7 @@ class RigProxy {
 
   const MemoryStream& stream() const { return *stream_; }
   bool open() const { return !stream_->closed; }
+  bool read() const { return stream_->reading; }  // its next message would be
 
  private:
   void say(const std::string& bytes) {

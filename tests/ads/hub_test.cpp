@@ -448,6 +448,39 @@ TEST_SUITE("ads::Hub secrets") {
     }));
   }
 
+  TEST_CASE("a proxy that names far more than its class has is read slowly, and no other is") {
+    HubRig rig;
+    std::vector<std::string> invented;
+    for (std::size_t i = 0; i < ads::kMaxNames; ++i)
+      invented.push_back("invented-" + std::to_string(i));
+    auto flood = std::make_unique<RigProxy>(rig, kClientId, kClient);
+    RigProxy other(rig, kServerId, kServer);
+    flood->ask(XdsType::kEndpoint, invented);
+    CHECK(flood->read());  // a proxy that reconnects may know a larger mesh
+    invented.resize(10'000);
+    flood->ask(XdsType::kEndpoint, invented);
+    CHECK_FALSE(flood->read());
+    other.ask_for_all();
+    other.settle();
+    CHECK(other.read());
+    CHECK(rig.metrics.value("osm_proxy_requests_delayed_total") == 1);
+    SUBCASE("for as long as it takes for all proxies") {
+      rig.executor.run_for(9s);
+      CHECK_FALSE(flood->read());
+      rig.executor.run_for(2s);
+      CHECK(flood->read());
+    }
+    SUBCASE("also on another stream") {
+      flood = std::make_unique<RigProxy>(rig, kClientId, kClient);
+      flood->ask(XdsType::kEndpoint, {});
+      CHECK(flood->read());  // names that its class has cost nothing
+      flood->ask(XdsType::kEndpoint, invented);
+      CHECK_FALSE(flood->read());
+      flood->hang_up();
+      rig.executor.run_for(60s);
+    }
+  }
+
   TEST_CASE("the last proxy of an identity releases its secret, a minute after it went") {
     HubRig rig;
     rig.mesh.put(workload(kOtherId, kClient, {}));

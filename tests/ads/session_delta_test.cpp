@@ -4,6 +4,8 @@
 // proxies in session_model_test.cpp.
 #include <doctest/doctest.h>
 
+#include <deque>
+
 #include "ads/session_fixture.hpp"
 
 using namespace osm;
@@ -186,6 +188,158 @@ TEST_SUITE("ads::Session delta") {
     const auto response = other.next_response(now);
     REQUIRE(response);
     CHECK(response->removed == Names{"new"});
+  }
+
+  // The proxy applied A and refused B, so that it claims the old version of both.
+  TEST_CASE_FIXTURE(Fixture, "a claim that the last stream's refusal contradicts does not count") {
+    const auto listener = [](const std::string& name, const std::string& bytes) {
+      return resource(XdsType::kListener, name, bytes);
+    };
+    const std::vector<EncodedPtr> held{listener("a", "shut"), listener("b", "1"),
+                                       listener("c", "1")};
+    put(XdsType::kListener, {listener("a", "open"), listener("b", "bad"), listener("c", "1")});
+    ask(XdsType::kListener, {}, held);  // another replica had configured it
+    Response refused;
+    CHECK(take(XdsType::kListener, &refused) == "a=open b=bad");
+    CHECK(nack(refused) == Effect::kNack);
+    put(XdsType::kListener, {listener("a", "open"), listener("b", "bad"), listener("c", "2")});
+    CHECK(settle(XdsType::kListener) == "c=2");
+    CHECK_FALSE(session.doubts()[index_of(XdsType::kListener)].unsure);
+    CHECK(session.doubts()[index_of(XdsType::kListener)].unclaimed == Names{"a", "b"});
+
+    Session other(XdsVariant::kDelta, pool, session.doubts());
+    sets[index_of(XdsType::kListener)] =
+        ResourceSet::make({listener("a", "shut"), listener("b", "1"), listener("c", "2")});
+    other.set_resources(sets);  // the change was taken back
+    SentRequest request{.type = XdsType::kListener};
+    for (const EncodedPtr& r : {held[0], held[1], listener("c", "2")})
+      request.held[r->name] = ads::resource_version(*r);
+    REQUIRE(other.on_request(request.delta_view()).ok());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    REQUIRE(response->resources.size() == 2);
+    CHECK(response->resources[0]->any == "shut");
+    CHECK(response->resources[1]->any == "1");
+  }
+
+  // Envoy dropped the cluster and asked for its endpoints anew, when they were on their way.
+  TEST_CASE_FIXTURE(Fixture, "endpoints of a cluster in use are not answered as removed") {
+    const auto listener = [](const std::string& to) {
+      return resource(XdsType::kListener, "l", "to" + to, {{kCds, to}});
+    };
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    put(XdsType::kListener, {listener("b")});
+    ask(kCds);
+    settle(kCds);
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+    ask(XdsType::kListener);
+    settle(XdsType::kListener);
+    sets[index_of(XdsType::kListener)] = ResourceSet::make({listener("a")});
+    sets[index_of(kEds)] = ResourceSet::make({endpoints("a", "e")});
+    put(kCds, {cluster("a", "1")});
+    ask(kEds, {"b"});
+    CHECK(take(kEds) == "b=e");
+    CHECK(settle(XdsType::kListener) == "l=toa");
+    CHECK(settle(kCds) == "-b");
+    CHECK(settle(kEds) == "-b");
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "endpoints that are claimed in doubt go after their cluster too") {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kCds);
+    settle(kCds);
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+    put(kEds, {endpoints("a", "2"), endpoints("b", "e")});
+    CHECK(take(kEds) == "a=2");  // unanswered
+    const ads::Doubts doubts = session.doubts();
+    CHECK(doubts[index_of(kEds)].unsure);
+    Session other(XdsVariant::kDelta, pool, doubts);
+    sets[index_of(kEds)] = ResourceSet::make({endpoints("a", "2")});
+    other.set_resources(sets);
+    SentRequest clusters{.type = kCds};
+    for (const char* name : {"a", "b"})
+      clusters.held[name] = ads::resource_version(*cluster(name, "1"));
+    SentRequest assignments{.type = kEds, .names = {"a", "b", "x"}};
+    for (const char* name : {"a", "b"})
+      assignments.held[name] = ads::resource_version(*endpoints(name, "e"));
+    REQUIRE(other.on_request(clusters.delta_view()).ok());
+    REQUIRE(other.on_request(assignments.delta_view()).ok());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    CHECK(response->removed == Names{"x"});  // it waits for this one alone
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "each ACK confirms its generation, also while later ones are sent") {
+    put(kEds, {endpoints("a", "1")});
+    ask(kEds, {"a"});
+    std::deque<Response> unanswered;
+    const auto send = [&](std::uint64_t generation) {
+      put(kEds, {endpoints("a", std::to_string(generation))});
+      unanswered.push_back(session.next_response(now, generation).value());
+      session.on_write_done();
+    };
+    const auto answer = [&] {
+      ack(unanswered.front());
+      unanswered.pop_front();
+    };
+    send(1);
+    send(2);
+    for (std::uint64_t generation = 3; generation < 100; ++generation) {
+      send(generation);
+      answer();
+      CHECK(session.confirmed(kEds) == generation - 2);
+      CHECK(session.unanswered());
+      CHECK(session.acknowledged(kEds)->find("a")->any == std::to_string(generation - 2));
+    }
+    SUBCASE("of many unanswered ones, some ACKs count late") {
+      for (std::uint64_t generation = 100; generation < 200; ++generation) send(generation);
+      for (int i = 0; i < 95; ++i) answer();
+      CHECK(session.confirmed(kEds) > 98);
+    }
+    SUBCASE("not behind a refusal") {
+      send(100);
+      CHECK(nack(unanswered.front()) == Effect::kNack);
+      unanswered.pop_front();
+      answer();
+      answer();
+      CHECK(session.confirmed(kEds) == 97);
+      unanswered.clear();
+      send(101);
+      answer();
+      CHECK(session.confirmed(kEds) == 101);
+    }
+    while (!unanswered.empty()) answer();
+    CHECK(session.confirmed(kEds) >= 99);
+    CHECK_FALSE(session.unanswered());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "clusters that only an unanswered listener names stay") {
+    const auto listener = [](const std::string& to) {
+      return resource(XdsType::kListener, "l", "to" + to, {{kCds, to}});
+    };
+    put(kCds, {cluster("a", "1"), cluster("b", "1"), cluster("c", "1")});
+    put(XdsType::kListener, {listener("a")});
+    ask(kCds);
+    settle(kCds);
+    ask(XdsType::kListener);
+    settle(XdsType::kListener);
+    put(XdsType::kListener, {listener("b")});
+    Response first, second;
+    CHECK(take(XdsType::kListener, &first) == "l=tob");
+    sets[index_of(XdsType::kListener)] = ResourceSet::make({listener("c")});
+    put(kCds, {cluster("a", "1"), cluster("c", "1")});
+    CHECK(take(XdsType::kListener, &second) == "l=toc");
+    CHECK_FALSE(next());
+    ack(first);
+    CHECK_FALSE(next());  // if it refuses the second, it goes on with b
+    ack(second);
+    CHECK(settle(kCds) == "-b");
+    CHECK_FALSE(next());
   }
 
   TEST_CASE_FIXTURE(Fixture, "a requested resource that does not exist is answered as removed") {

@@ -106,6 +106,55 @@ TEST_SUITE("ads::Session") {
     CHECK(take(XdsType::kListener).resources.empty());
   }
 
+  // Envoy keeps the version of route configurations that it dropped.
+  TEST_CASE_FIXTURE(Fixture, "routes that a proxy dropped are sent after it reconnects") {
+    const EncodedPtr without = resource(XdsType::kListener, "l", "tcp");
+    const EncodedPtr with = resource(XdsType::kListener, "l", "http", {{XdsType::kRoute, "r"}});
+    const EncodedPtr route = resource(XdsType::kRoute, "r", "1");
+    put(XdsType::kListener, {with});
+    put(XdsType::kRoute, {route});
+    say(XdsType::kListener, {});
+    ack(take(XdsType::kListener));
+    say(XdsType::kRoute, {"r"});
+    const Response routes = take(XdsType::kRoute);
+    ack(routes, {"r"});
+    put(XdsType::kRoute, {});
+    put(XdsType::kListener, {without});
+    ack(take(XdsType::kListener));
+    say(XdsType::kRoute, {}, routes.version, routes.nonce);
+    put(XdsType::kRoute, {route});
+    put(XdsType::kListener, {with});
+    const Response listeners = take(XdsType::kListener);
+    ack(listeners);
+    CHECK_FALSE(next());  // the stream breaks before the routes are asked for
+
+    Session other(XdsVariant::kSotw, pool, session.doubts());
+    other.set_resources(sets);
+    other.on_request(SentRequest{XdsType::kListener, listeners.version}.view());
+    other.on_request(SentRequest{XdsType::kRoute, routes.version, "", {"r"}}.view());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    CHECK(response->type == XdsType::kRoute);
+    CHECK(response->resources.size() == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an ACK of an overtaken response counts if it has its version") {
+    put(XdsType::kEndpoint, {endpoints("a", "1")});
+    say(XdsType::kEndpoint, {"a"});
+    std::vector<Response> sent;
+    for (std::uint64_t generation : {1, 2, 3}) {
+      put(XdsType::kEndpoint, {endpoints("a", std::to_string(generation))});
+      sent.push_back(session.next_response(now, generation).value());
+      session.on_write_done();
+    }
+    CHECK(say(XdsType::kEndpoint, {"a"}, "", sent[0].nonce) == Effect::kStale);
+    CHECK(session.confirmed(XdsType::kEndpoint) == 0);
+    CHECK(ack(sent[1], {"a"}) == Effect::kStale);
+    CHECK(session.confirmed(XdsType::kEndpoint) == 2);
+    CHECK(ack(sent[2], {"a"}) == Effect::kAck);
+    CHECK(session.confirmed(XdsType::kEndpoint) == 3);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a changed cluster is followed by its endpoints, changed or not") {
     put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
     put(XdsType::kEndpoint, {endpoints("a", "e"), endpoints("b", "e")});
