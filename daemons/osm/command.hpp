@@ -76,7 +76,8 @@ CLI::Option* add_time(CLI::App& app, const char* names, std::chrono::millisecond
 std::string absolute(const std::string& path);
 
 // Foreign text (a proxy's refusal, a key of a file) for a terminal: control characters, which
-// could move its cursor or write its clipboard, become "\\x1b".
+// could move its cursor or write its clipboard, become "\\x1b", and marks that turn its direction
+// "\\u202e".
 inline std::string printable(std::string_view text) { return escape_controls(text, "\\x"); }
 
 // The commands with files of their own.

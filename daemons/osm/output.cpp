@@ -29,15 +29,18 @@ bool is_plainly_text(std::string_view text) {
          text.find_first_of("\t\n\r") == std::string_view::npos;
 }
 
-// True for the ends of lines that are no ASCII, which YAML folds: U+0085, U+2028 and U+2029.
-bool has_wide_line_end(std::string_view text) {
+// True for the ends of lines that are no ASCII, which YAML folds: U+0085, U+2028 and U+2029; and
+// for what a terminal must not see.
+bool needs_escapes(std::string_view text) {
   for (const std::string_view end : {"\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"})
     if (text.find(end) != std::string_view::npos) return true;
-  return false;
+  std::string visible(text);
+  std::erase_if(visible, [](char c) { return c == '\n' || c == '\t' || c == '\r'; });
+  return printable(visible) != visible;
 }
 
 void emit(YAML::Emitter& yaml, std::string_view text) {
-  if (has_wide_line_end(text)) {
+  if (needs_escapes(text)) {
     yaml << YAML::DoubleQuoted << YAML::EscapeNonAscii;
   } else if (!is_plainly_text(text)) {
     yaml << YAML::DoubleQuoted;
@@ -77,7 +80,8 @@ void emit(YAML::Emitter& yaml, const json::value& value) {
 }  // namespace
 
 std::string Flags::written(const json::value& answer) const {
-  if (output != "yaml") return json::serialize(answer) + '\n';
+  // JSON reads the escapes as the characters.
+  if (output != "yaml") return escape_controls(json::serialize(answer), "\\u00") + '\n';
   YAML::Emitter yaml;
   emit(yaml, answer);
   return std::string(yaml.c_str()) + '\n';

@@ -43,6 +43,23 @@ std::string to_utf8(std::string_view text) {
   return out;
 }
 
+namespace {
+
+// The code point of the mark of direction at the start of `text`; 0: there is none.
+unsigned direction_mark(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  if (byte(0) == 0xd8 && byte(1) == 0x9c) return 0x061c;
+  if (byte(0) != 0xe2 || (byte(1) != 0x80 && byte(1) != 0x81)) return 0;
+  const unsigned mark = 0x2000U + (byte(1) - 0x80U) * 0x40U + (byte(2) & 0x3fU);
+  const bool is_mark = mark == 0x200e || mark == 0x200f || (mark >= 0x202a && mark <= 0x202e) ||
+                       (mark >= 0x2066 && mark <= 0x2069);
+  return is_mark && (byte(2) & 0xc0U) == 0x80U ? mark : 0;
+}
+
+}  // namespace
+
 std::string escape_controls(std::string_view text, std::string_view escape) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -52,10 +69,14 @@ std::string escape_controls(std::string_view text, std::string_view escape) {
     // U+0080 to U+009F have two bytes, of which the second is the character's number.
     const bool c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
     if (c1) ++i;
-    if (c1 || byte(i) < 0x20 || byte(i) == 0x7f)
+    const unsigned mark = direction_mark(text.substr(i));
+    if (mark != 0)
+      out += fmt::format("\\u{:04x}", mark);
+    else if (c1 || byte(i) < 0x20 || byte(i) == 0x7f)
       out += fmt::format("{}{:02x}", escape, byte(i));
     else
       out += text[i];
+    if (mark != 0) i += mark < 0x800 ? 1 : 2;  // its other bytes
   }
   return out;
 }

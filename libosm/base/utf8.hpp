@@ -19,7 +19,9 @@ bool is_utf8(std::string_view text);
 OSM_API std::string to_utf8(std::string_view text);
 
 // `text` with `escape` and two hexadecimal digits in place of each control character: U+0000 to
-// U+001F, and U+007F to U+009F. They could move a terminal's cursor or write its clipboard.
+// U+001F, and U+007F to U+009F. They could move a terminal's cursor or write its clipboard. Marks
+// that turn the direction of text, such as U+202E, would show it as another text: they become
+// "\\u202e".
 OSM_API std::string escape_controls(std::string_view text, std::string_view escape);
 
 }  // namespace osm::inline v1

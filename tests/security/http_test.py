@@ -6,6 +6,7 @@ usage: http_test.py --bin DIRECTORY
 """
 
 import contextlib
+import json
 import os
 import re
 import socket
@@ -246,7 +247,7 @@ class Http(attacked.MeshTest):
         wait_for("the refusal", lambda: self.controller.log("another user"))
 
     def test_control_characters_stay_text_wherever_they_are_written(self):
-        evil = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\u009b31m\nfake: line"
+        evil = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\u009b31m\u202e\u2066\u061c\nfake: line"
         broken = objects.books_for("broken", "web", "api")
         broken["spec"][evil] = 1
         self.write("broken.yaml", broken)
@@ -254,6 +255,8 @@ class Http(attacked.MeshTest):
         self.assertEqual(line["level"], "warning")  # one line, and JSON
         for command in (
             ("problems",),
+            ("problems", "-o", "json"),
+            ("problems", "-o", "yaml"),
             ("policy", "check", "shop/web", evil),
             ("proxy", "get", "config_dump", evil),
             ("certificate", "rotate", evil),
@@ -261,7 +264,11 @@ class Http(attacked.MeshTest):
             _, out, err = self.osm(*command)
             self.assertIn("fake: line", out + err, command)  # it was quoted
             for text in (out, err):
-                self.assertFalse(re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), (command, text))
+                unsafe = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+                self.assertFalse(re.search(unsafe, text), (command, text))
+            if "json" in command:
+                [problem] = json.loads(out)["problems"]
+                self.assertIn(evil, problem["field"] + problem["cause"])
         self.assertFalse([line for line in self.controller.lines if line["level"] == "not JSON"])
         self.assertNotIn("\x1b", self.controller.http("/metrics")[1])
 
