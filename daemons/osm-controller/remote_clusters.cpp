@@ -6,7 +6,6 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon.hpp"
 #include "osm/ids.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/mesh_spec.hpp"
@@ -71,7 +70,7 @@ RemoteClusters::RemoteClusters(const std::string& directory, const std::string& 
     }
     auto remote = std::make_unique<Remote>(path, name, runtime);
     auto cluster = kubernetes::connect({.kubeconfig = path,
-                                        .environment = daemon::environment(),
+                                        .foreign = true,  // the other cluster's administrator's
                                         .io = runtime.asio(),
                                         .runtime = remote->runtime});
     if (!cluster.ok()) {

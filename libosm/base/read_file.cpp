@@ -1,7 +1,9 @@
 #include "base/read_file.hpp"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,11 +14,14 @@
 
 namespace osm::inline v1 {
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+namespace {
+
+// The content of an open file, called `path` in errors. `file`: none if errno says why.
+Result<std::string> read_open(const Descriptor& file, const std::string& path,
+                              std::size_t max_bytes) {
   const auto failed = [&](const std::string& cause) {
     return Error{ErrorCode::kUnreadableSource, path + ": cannot be read: " + cause};
   };
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return failed(std::strerror(errno));
   struct stat info {};
   // Pipes and files of /proc do not tell their size.
@@ -33,6 +38,25 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   if (size > max_bytes)
     return failed("it is larger than " + std::to_string(max_bytes / 1024) + " KiB");
   return failed("it grew meanwhile; try again");
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  return read_open(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path, max_bytes);
+}
+
+Result<std::string> read_file_beneath(const std::string& directory, const std::string& name,
+                                      std::size_t max_bytes) {
+  const std::string path = directory + '/' + name;
+  const Descriptor place(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!place) return read_open(place, directory, max_bytes);
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a pipe must not hold the reader
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const Descriptor file(static_cast<int>(
+      ::syscall(SYS_openat2, place.get(), name.c_str(), &how, sizeof how)));  // glibc has none
+  return read_open(file, path, max_bytes);
 }
 
 }  // namespace osm::inline v1

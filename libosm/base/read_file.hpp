@@ -15,4 +15,10 @@ namespace osm::inline v1 {
 // Thread: any. Blocking: on the file.
 OSM_API Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
+// As read_file(), of the file `name` in `directory`. The kernel follows symbolic links only as far
+// as they stay in the directory, so nobody who may write there chooses another file.
+// Failure: also if the kernel is older than Linux 5.6.
+OSM_API Result<std::string> read_file_beneath(const std::string& directory, const std::string& name,
+                                              std::size_t max_bytes);
+
 }  // namespace osm::inline v1

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "base/json.hpp"
 #include "base/read_file.hpp"
 #include "base/times.hpp"
+#include "base/utf8.hpp"
 #include "lib/run.hpp"
 #include "lib/temporary_directory.hpp"
 #include "osm/runtime/labelled_metrics.hpp"
@@ -118,6 +120,41 @@ TEST_SUITE("read_file") {
           Error{ErrorCode::kUnreadableSource,
                 "/nowhere/file: cannot be read: No such file or directory"});
     CHECK(read_file("/", 10).error().message == "/: cannot be read: Is a directory");
+  }
+
+  TEST_CASE("a link that leaves its directory is not followed, and one that stays in it is") {
+    const testing::TemporaryDirectory directory;
+    directory.write("secret", "secret");
+    std::filesystem::create_directories(directory.path() / "in/..data");
+    const std::string in = directory.file("in");
+    directory.write("in/..data/token", "token");
+    std::filesystem::create_symlink("..data/token", in + "/token");  // as in a Secret's volume
+    std::filesystem::create_symlink("../secret", in + "/out");
+    std::filesystem::create_symlink(directory.file("secret"), in + "/absolute");
+    std::filesystem::create_symlink("/proc/self/exe", in + "/magic");
+    CHECK(read_file_beneath(in, "token", 10).value() == "token");
+    CHECK(read_file_beneath(in, "token", 4).error().code == ErrorCode::kUnreadableSource);
+    for (const std::string name : {"out", "absolute", "magic", "../secret", "none"}) {
+      CAPTURE(name);
+      const auto refused = read_file_beneath(in, name, 10'000'000);
+      REQUIRE_FALSE(refused.ok());
+      CHECK(refused.error().message.starts_with(in + '/' + name + ": cannot be read: "));
+    }
+    CHECK_FALSE(read_file_beneath(in + "/none", "token", 10).ok());
+  }
+}
+
+TEST_SUITE("utf8") {
+  TEST_CASE("control characters and marks of direction are escaped, other text stays") {
+    CHECK(escape_controls("a\x1b[2J\x7f\xc2\x9b", "\\x") == "a\\x1b[2J\\x7f\\x9b");
+    CHECK(escape_controls(
+              "\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xaa\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa9z",
+              "?") == "\\u061c\\u200e\\u200f\\u202a\\u202e\\u2066\\u2069z");
+    // U+061B, U+200D, U+202F, U+2065, U+206A, U+05D0, and bytes that are no character.
+    for (const std::string text :
+         {"\xd8\x9b", "\xe2\x80\x8d", "\xe2\x80\xaf", "\xe2\x81\xa5", "\xe2\x81\xaa", "\xd7\x90",
+          "\xe2\x80", "\xe2", "\xe2\x80\xee", "\xc2"})
+      CHECK(escape_controls(text, "\\x") == text);
   }
 }
 

@@ -1,5 +1,6 @@
 // A kubeconfig → server and credentials: what is accepted goes over TLS to one server with one kind
-// of credentials, and no refusal quotes a secret.
+// of credentials, and no refusal quotes a secret. Another party's names no program and no file
+// but those that bear its name.
 //
 //   input: '0', then a whole file; or '1', the form of a secret ('0' to '5'), then lines: further
 //   fields of the user, fields of the cluster, the rest of the file.
@@ -49,11 +50,32 @@ void check(const Access& access) {
     require(path.empty() || path.front() == '/', "paths are absolute", path);
 }
 
+// As a file of --remote-clusters: it may say what any kubeconfig says, without its powers.
+void check_foreign(const std::string& path, const Result<Access>& own) {
+  const auto access = kubernetes::read_kubeconfig(path, "", kubernetes::Author::kOther);
+  if (!access.ok()) {
+    require(access.error().message.starts_with(path), "a refusal names the file",
+            access.error().message);
+    return;
+  }
+  require(own.ok() && access->server == own->server, "another author reaches the same server");
+  require(!access->exec, "another party's kubeconfig runs no program");
+  const auto slash = path.rfind('/');
+  const std::string beside = path.substr(0, slash + 1) + '.' + path.substr(slash + 1) + '.';
+  for (const std::string& file :
+       {access->token_file, access->client_key_file, access->client_certificate.path,
+        access->certificate_authority.path})
+    require(file.empty() ||
+                (file.starts_with(beside) && file.find('/', beside.size()) == std::string::npos),
+            "another party's kubeconfig names its own files only", file);
+}
+
 void run(Choices choices) {
   const bool secret = choices.flag();
   const std::string text = secret ? file_from(choices) : std::string(choices.rest());
   const MemoryFile file(text);
   const auto access = kubernetes::read_kubeconfig(file.path(), "");
+  check_foreign(file.path(), access);
   if (access.ok()) {
     check(*access);
     const auto again = kubernetes::read_kubeconfig(file.path(), "");

@@ -41,6 +41,9 @@ class OSM_API Cluster {
 struct ClusterOptions {
   std::string kubeconfig{};  // path; empty: the ServiceAccount of the pod this runs in
   std::string context{};     // context of the kubeconfig; empty: its current one
+  // True: another party wrote the kubeconfig. It runs no program and names no file of this host:
+  // its data is inline, or in files beside it named ".<its own name>.<anything>".
+  bool foreign = false;
   // The host's environment. In a pod it has KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT;
   // exec credential plugins run with it (PATH, HOME).
   std::map<std::string, std::string> environment{};

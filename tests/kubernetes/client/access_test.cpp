@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,59 @@ TEST_SUITE("kubernetes::access") {
                     access.error().message);
       CHECK(access.error().message.find("s3cr*t") == std::string::npos);
     }
+  }
+
+  TEST_CASE("another party's kubeconfig runs no program and names no file but its own") {
+    const auto read = [](const std::string& file) {
+      return read_kubeconfig(file, "", kubernetes::Author::kOther);
+    };
+    struct Case {
+      std::string cluster;
+      std::string user;
+      std::string field;
+    };
+    for (const Case& c : {
+             Case{kServer, "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}",
+                  "users[u].user.exec"},
+             Case{kServer, "exec: {}", "users[u].user.exec"},
+             Case{kServer, "tokenFile: /run/token", "users[u].user.tokenFile"},
+             Case{kServer, "tokenFile: ../token", "users[u].user.tokenFile"},
+             Case{kServer, "tokenFile: token", "users[u].user.tokenFile"},
+             Case{kServer, "tokenFile: .east.token", "users[u].user.tokenFile"},
+             Case{kServer, "tokenFile: .west-2.token", "users[u].user.tokenFile"},
+             Case{kServer, "tokenFile: .west.token/../../token", "users[u].user.tokenFile"},
+             Case{kServer, "token: t, tokenFile: /run/token", "users[u].user.tokenFile"},
+             Case{kServer, "client-certificate-data: " + kPem + ", client-key: /run/key",
+                  "users[u].user.client-key"},
+             Case{kServer, "client-certificate: /run/crt, client-key-data: " + kPem,
+                  "users[u].user.client-certificate"},
+             Case{kServer + ", certificate-authority: /run/ca", "",
+                  "clusters[k].cluster.certificate-authority"},
+         }) {
+      CAPTURE(c.cluster);
+      CAPTURE(c.user);
+      const testing::TemporaryDirectory directory;
+      const std::string file = directory.write("west", kubeconfig(c.cluster, c.user));
+      const auto access = read(file);
+      REQUIRE_FALSE(access.ok());
+      CHECK(access.error().code == ErrorCode::kInvalidField);
+      CHECK_MESSAGE(access.error().message.starts_with(file + ": " + c.field +
+                                                       ": a kubeconfig of another party may"),
+                    access.error().message);
+    }
+    const testing::TemporaryDirectory directory;
+    directory.write("secret", "secret");
+    std::filesystem::create_directory(directory.path() / "clusters");
+    directory.write("clusters/.west.ca.crt", "ca");
+    std::filesystem::create_symlink("../secret", directory.path() / "clusters/.west.token");
+    const auto access = read(directory.write(
+        "clusters/west",
+        kubeconfig(kServer + ", certificate-authority: .west.ca.crt", "tokenFile: .west.token")));
+    REQUIRE_MESSAGE(access.ok(), (access.ok() ? "" : access.error().text()));
+    CHECK(access->token_file == directory.str() + "/clusters/.west.token");
+    CHECK(access->read(access->certificate_authority.path).value() == "ca");
+    CHECK_FALSE(access->read(access->token_file).ok());
+    CHECK(read(directory.write("clusters/north", kubeconfig(kServer, "token: t")))->token == "t");
   }
 
   TEST_CASE("contexts, clusters and users that are not there are named, with those that are") {

@@ -15,8 +15,10 @@ namespace {
 // One user or cluster of a kubeconfig, read field by field. Every error names file and field.
 class Section {
  public:
-  Section(std::string file, std::string field, YAML::Node node)
-      : file_(std::move(file)), field_(std::move(field)), node_(std::move(node)) {}
+  Section(std::string file, std::string field, YAML::Node node, Author author)
+      : file_(std::move(file)), field_(std::move(field)), node_(std::move(node)), author_(author) {}
+
+  bool foreign() const { return author_ == Author::kOther; }
 
   Error refuse(std::string_view name, std::string_view cause,
                ErrorCode code = ErrorCode::kInvalidField) const {
@@ -30,7 +32,7 @@ class Section {
 
   Section child(const char* name) const {
     return {file_, field_.empty() ? name : field_ + '.' + name,
-            has(name) ? YAML::Node(node_[name]) : YAML::Node()};
+            has(name) ? YAML::Node(node_[name]) : YAML::Node(), author_};
   }
 
   // Empty if it is absent.
@@ -52,7 +54,16 @@ class Section {
   Result<std::string> path(const char* name) const {
     OSM_TRY(auto value, text(name));
     if (value.empty()) return value;
-    return (std::filesystem::absolute(file_).parent_path() / value).lexically_normal().string();
+    const std::filesystem::path file = std::filesystem::absolute(file_);
+    // Others' files lie there, too: each bears the name of its kubeconfig.
+    const std::string own = '.' + file.filename().string() + '.';
+    if (foreign() && (!value.starts_with(own) || value.find('/') != std::string::npos))
+      return refuse(name,
+                    "a kubeconfig of another party may name no file of this machine; write "
+                    "the content inline, or into a file beside the kubeconfig whose name "
+                    "begins with " +
+                        own);
+    return (file.parent_path() / value).lexically_normal().string();
   }
 
   // Decoded base64; empty if it is absent.
@@ -88,7 +99,7 @@ class Section {
         const std::string found = entry["name"].Scalar();
         if (found == name)
           return Section(file_, std::string(list) + '[' + name + "]." + member,
-                         entry[member] ? YAML::Node(entry[member]) : YAML::Node());
+                         entry[member] ? YAML::Node(entry[member]) : YAML::Node(), author_);
         known.append(known.empty() ? "" : ", ").append(found);
       }
     }
@@ -103,6 +114,7 @@ class Section {
   std::string file_;
   std::string field_;
   YAML::Node node_;
+  Author author_;
 };
 
 Result<net::Address> address_of_host(const std::string& authority) {
@@ -199,6 +211,10 @@ Status read_user(const Section& user, Access& access) {
     return user.refuse("token", "has a line break in it");
   if (!access.token_file.empty()) access.token.clear();
   if (user.has("exec")) {
+    if (user.foreign())
+      return user.refuse("exec",
+                         "a kubeconfig of another party may run no program here; use a token of a "
+                         "ServiceAccount of that cluster");
     if (!access.token.empty() || !access.token_file.empty() || !access.client_certificate.empty())
       return user.refuse("exec", "stands beside other credentials; keep one kind");
     OSM_TRY(access.exec, read_exec(user.child("exec")));
@@ -223,6 +239,7 @@ Result<Access> read_context(const Section& root, const std::string& path,
 
   Access access;
   access.origin = path + " (context " + name + ')';
+  access.foreign = root.foreign();
   OSM_TRY(const Section cluster, root.named("clusters", cluster_name, "cluster"));
   OSM_TRY(read_cluster(cluster, access));
   if (!user_name.empty()) {
@@ -234,14 +251,21 @@ Result<Access> read_context(const Section& root, const std::string& path,
 
 }  // namespace
 
-Result<Access> read_kubeconfig(const std::string& path, const std::string& context) {
+Result<std::string> Access::read(const std::string& path) const {
+  if (!foreign) return read_file(path, kMaxAccessFileBytes);
+  const std::filesystem::path file(path);
+  return read_file_beneath(file.parent_path().string(), file.filename().string(),
+                           kMaxAccessFileBytes);
+}
+
+Result<Access> read_kubeconfig(const std::string& path, const std::string& context, Author author) {
   OSM_TRY(const std::string text, read_file(path, kMaxAccessFileBytes));
   try {
     const YAML::Node node = YAML::Load(text);
     if (!node.IsMap())
       return Error{ErrorCode::kInvalidSyntax,
                    path + ": is no kubeconfig; it must be a map with clusters, users and contexts"};
-    return read_context(Section(path, "", node), path, context);
+    return read_context(Section(path, "", node, author), path, context);
   } catch (const YAML::ParserException& fault) {
     return Error{ErrorCode::kInvalidSyntax,
                  path + ':' + std::to_string(fault.mark.line + 1) + ": is not YAML: " +
@@ -271,7 +295,7 @@ Result<Access> read_service_account(const std::map<std::string, std::string>& en
   access.certificate_authority.path = directory + "/ca.crt";
   access.token_file = directory + "/token";
   for (const std::string& needed : {access.certificate_authority.path, access.token_file}) {
-    if (const auto content = read_file(needed, kMaxAccessFileBytes); !content.ok())
+    if (const auto content = access.read(needed); !content.ok())
       return Error{
           ErrorCode::kNotFound,
           content.error().message + "; the pod's automountServiceAccountToken must not be false"};

@@ -54,13 +54,26 @@ struct Access {
   std::optional<ExecPlugin> exec{};
 
   std::string origin{};  // name in errors: the kubeconfig with its context, or the pod
+  bool foreign = false;  // another party wrote it: the files lie in one directory, and stay in it
+
+  // The content of one of these files. Failure: as read_file(). Blocking: reads a small file.
+  Result<std::string> read(const std::string& path) const;
+};
+
+// Powers of a kubeconfig by its author.
+enum class Author {
+  kOperator,  // whoever runs this program
+  // Another party, which must not act as this program, nor learn what it can read: exec is refused,
+  // and so is every path but that of a file beside the kubeconfig `west` named ".west.<anything>".
+  kOther,
 };
 
 // Result: the context's cluster and user; an empty `context` is the current one. Paths are made
 // absolute.
 // Failure: kUnreadableSource, kInvalidSyntax, kInvalidField, kNotFound (no such context), naming
 // file, field and remedy, without values of secret fields. Blocking: reads the file.
-Result<Access> read_kubeconfig(const std::string& path, const std::string& context);
+Result<Access> read_kubeconfig(const std::string& path, const std::string& context,
+                               Author author = Author::kOperator);
 
 // Result: the API server of this pod and its ServiceAccount's token file.
 // Failure: kNotFound (not in a pod). Blocking: reads files.

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Cluster>> connect(const ClusterOptions& options) {
   OSM_TRY(const Access access,
           options.kubeconfig.empty()
               ? read_service_account(options.environment, options.service_account_dir)
-              : read_kubeconfig(options.kubeconfig, options.context));
+              : read_kubeconfig(options.kubeconfig, options.context,
+                                options.foreign ? Author::kOther : Author::kOperator));
   // Check readable inputs now rather than at the first request.
   if (const auto tls = Credentials(access, {}, options.runtime.clock).tls(); !tls.ok())
     return tls.error().with_context(access.origin);

@@ -7,7 +7,6 @@
 
 #include "base/base64.hpp"
 #include "base/json.hpp"
-#include "base/read_file.hpp"
 #include "kubernetes/client/program.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -36,9 +35,9 @@ std::optional<WallTime> parse_time(const std::string& text) {
   return std::chrono::system_clock::from_time_t(::timegm(&time)) - offset;
 }
 
-Result<std::string> pem_of(const PemSource& source) {
+Result<std::string> pem_of(const Access& access, const PemSource& source) {
   if (source.path.empty()) return source.pem;
-  return read_file(source.path, kMaxAccessFileBytes);
+  return access.read(source.path);
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ Result<std::string> Credentials::read_token_file() {
   if (granted_ && granted_->expires && now < *granted_->expires &&
       *granted_->expires - now <= kReadTokenAgain)
     return granted_->token;
-  auto content = read_file(access_.token_file, kMaxAccessFileBytes);
+  auto content = access_.read(access_.token_file);
   if (content.ok()) trim(*content);
   const bool usable = content.ok() && !content->empty() && content->size() <= kMaxTokenFileBytes &&
                       content->find_first_of("\r\n") == std::string::npos;
@@ -99,15 +98,15 @@ void Credentials::refused(const std::string& token) {
 Result<net::ClientTls> Credentials::tls() const {
   net::ClientTls tls;
   tls.server_name = access_.tls_server_name;
-  OSM_TRY(tls.trusted_pem, pem_of(access_.certificate_authority));
+  OSM_TRY(tls.trusted_pem, pem_of(access_, access_.certificate_authority));
   if (!access_.certificate_authority.empty() && tls.trusted_pem.empty())
     return Error{ErrorCode::kUnreadableSource,
                  access_.certificate_authority.path + ": holds no certificate"};
   if (!access_.client_certificate.empty()) {
-    OSM_TRY(tls.certificate_pem, pem_of(access_.client_certificate));
+    OSM_TRY(tls.certificate_pem, pem_of(access_, access_.client_certificate));
     tls.private_key = access_.client_key;
     if (tls.private_key == nullptr) {
-      OSM_TRY(std::string key, read_file(access_.client_key_file, kMaxAccessFileBytes));
+      OSM_TRY(std::string key, access_.read(access_.client_key_file));
       tls.private_key = std::make_shared<const certificate::PrivateKey>(std::move(key));
     }
   }
@@ -125,7 +124,7 @@ Result<Credentials::Granted> Credentials::run_plugin() const {
     json::object cluster{{"server", access_.server}};
     if (!access_.tls_server_name.empty()) cluster["tls-server-name"] = access_.tls_server_name;
     if (!access_.certificate_authority.empty()) {
-      OSM_TRY(const std::string roots, pem_of(access_.certificate_authority));
+      OSM_TRY(const std::string roots, pem_of(access_, access_.certificate_authority));
       cluster["certificate-authority-data"] = base64(roots);
     }
     spec["cluster"] = std::move(cluster);
