@@ -13,9 +13,10 @@ namespace osm::cli {
 // else's, and what reads a stranger's answer is not root.
 class AsProxyUser {
  public:
-  explicit AsProxyUser(const ProxyFiles& files) {
-    if (::geteuid() != 0 || files.owner == 0) return;
-    switched_ = ::setegid(files.group) == 0 && ::seteuid(files.owner) == 0;
+  explicit AsProxyUser(const ProxyFiles& files) : AsProxyUser(files.owner, files.group) {}
+  AsProxyUser(uid_t user, gid_t group) {
+    if (::geteuid() != 0 || user == 0) return;
+    switched_ = ::setegid(group) == 0 && ::seteuid(user) == 0;
   }
   ~AsProxyUser() {
     if (switched_ && (::seteuid(0) != 0 || ::setegid(0) != 0)) std::abort();

@@ -3,79 +3,39 @@
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
-#include "base/base64.hpp"
 #include "base/json.hpp"
 #include "base/read_file.hpp"
 #include "command.hpp"
+#include "join_token.hpp"
 #include "machine_bootstrap.hpp"
 #include "osm/ids.hpp"
 #include "osm/net/address.hpp"
 #include "osm/net/http_client.hpp"
 #include "osm/runtime/own_runtime.hpp"
+#include "proxy_user.hpp"
 
 namespace osm::cli {
 namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxToken = 256 * 1024;  // bytes; roots of a CA may be many
-
-// A token as people carry it: one line.
-struct Token {
-  std::string id;
-  std::string secret;
-  std::string join;         // HOST:PORT that the machine asks
-  std::string server_name;  // in that server's certificate
-  std::string controller;   // HOST:PORT of the ADS server
-  std::string roots;        // PEM: they verify the server
-};
-
-std::string encode(const Token& token) {
-  return base64(json::serialize(json::object{{"version", 1},
-                                             {"id", token.id},
-                                             {"secret", token.secret},
-                                             {"join", token.join},
-                                             {"server_name", token.server_name},
-                                             {"controller", token.controller},
-                                             {"roots", token.roots}}));
-}
-
-Error no_token(const std::string& source) {
-  return {ErrorCode::kInvalidArgument,
-          source + " holds no token: it is one line, which `osm vm token` printed"};
-}
-
-Result<Token> decode(std::string text, const std::string& source) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
-    text.pop_back();
-  const auto bytes = from_base64(text);
-  if (!bytes) return no_token(source);
-  const auto fields = parse_json_object(*bytes, "the token");
-  if (!fields.ok() || number_at(*fields, "version") != 1) return no_token(source);
-  Token token{text_at(*fields, "id"),         text_at(*fields, "secret"),
-              text_at(*fields, "join"),       text_at(*fields, "server_name"),
-              text_at(*fields, "controller"), text_at(*fields, "roots")};
-  for (const std::string* part :
-       {&token.id, &token.secret, &token.join, &token.server_name, &token.controller, &token.roots})
-    if (part->empty()) return no_token(source);
-  return token;
-}
-
-Result<Token> read_token(const std::string& file) {
+Result<JoinToken> read_token(const std::string& file) {
   if (file != "-") {
-    OSM_TRY(std::string text, read_file(file, kMaxToken));
-    return decode(std::move(text), file);
+    OSM_TRY(std::string text, read_file(file, kMaxJoinToken));
+    return decode_join_token(std::move(text), file);
   }
   std::string text;
-  for (std::string line; text.size() < kMaxToken && std::getline(std::cin, line);) text += line;
-  return decode(std::move(text), "standard input");
+  for (std::string line; text.size() < kMaxJoinToken && std::getline(std::cin, line);) text += line;
+  return decode_join_token(std::move(text), "standard input");
 }
 
 struct TokenOptions {
@@ -95,13 +55,13 @@ Result<json::value> make_token(const AdminClient& client, const TokenOptions& op
                       {"namespace", options.machine.ns},
                       {"seconds", std::chrono::ceil<std::chrono::seconds>(options.life).count()}}));
   controller.port = static_cast<std::uint16_t>(number_at(answer, "join_port"));
-  const Token token{text_at(answer, "id"),
-                    text_at(answer, "secret"),
-                    options.join.empty() ? controller.str() : options.join,
-                    text_at(answer, "server_name"),
-                    options.controller,
-                    text_at(answer, "roots")};
-  return json::value{{"token", encode(token)},
+  const JoinToken token{text_at(answer, "id"),
+                        text_at(answer, "secret"),
+                        options.join.empty() ? controller.str() : options.join,
+                        text_at(answer, "server_name"),
+                        options.controller,
+                        text_at(answer, "roots")};
+  return json::value{{"token", encode_join_token(token)},
                      {"machine", options.machine.str()},
                      {"join", token.join},
                      {"expires", text_at(answer, "expires")}};
@@ -115,9 +75,11 @@ struct JoinOptions {
   ProxyOptions proxy;
 };
 
-// One question to the server that the token names.
-Result<json::value> ask(net::HttpClient& client, const Token& token, const char* path,
-                        const json::object& body) {
+constexpr std::chrono::milliseconds kAskAgain{200};
+
+// One question to the server that the token names. Failure: kNotReady: ask again.
+Result<json::value> ask_once(net::HttpClient& client, const JoinToken& token, const char* path,
+                             const json::object& body) {
   const auto response = client.call({.method = "POST",
                                      .target = path,
                                      .headers = {{"Content-Type", "application/json"}},
@@ -128,14 +90,32 @@ Result<json::value> ask(net::HttpClient& client, const Token& token, const char*
   const auto parsed = parse_json_object(response->body, "the answer of " + token.join);
   if (!parsed.ok()) return parsed.error();
   if (response->status == 200) return json::value(*parsed);
-  const json::value* error = member(*parsed, "error");
-  const std::string message = error ? text_at(*error, "message") : "";
-  return Error{response->status == 403 ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
-               "the controller at " + token.join + " refused: " + message};
+  const json::object& error = map_at(*parsed, "error");
+  ErrorCode code = response->status == 403 ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable;
+  if (text_at(error, "code") == error_code_text(ErrorCode::kNotReady)) code = ErrorCode::kNotReady;
+  return Error{code, "the controller at " + token.join + " refused: " + text_at(error, "message")};
+}
+
+// As the proxy's user: on a machine of the mesh interception leaves that traffic alone, and sends
+// everybody else's into the mesh, where no join server is. Blocking: repeats the question up to
+// `timeout` while the controller cannot say.
+Result<json::value> ask(net::HttpClient& client, const JoinToken& token, const char* path,
+                        const json::object& body, const JoinOptions& options,
+                        std::chrono::milliseconds timeout) {
+  const uid_t owner = *options.proxy.write.owner;
+  const AsProxyUser user(owner, owner);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    auto answer = ask_once(client, token, path, body);
+    if (answer.ok() || answer.error().code != ErrorCode::kNotReady) return answer;
+    if (std::chrono::steady_clock::now() >= end)
+      return Error{ErrorCode::kUnavailable, answer.error().message};
+    std::this_thread::sleep_for(kAskAgain);
+  }
 }
 
 Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds timeout) {
-  OSM_TRY(const Token token, read_token(options.token_file));
+  OSM_TRY(const JoinToken token, read_token(options.token_file));
   OSM_TRY(net::Address address, net::parse_address(token.join));
   OwnRuntime runtime({.least = LogLevel::kError});
   const auto client =
@@ -150,7 +130,8 @@ Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds t
                                .blocking = &runtime.blocking},
                               runtime.asio());
   json::object body{{"id", token.id}, {"secret", token.secret}};
-  OSM_TRY(const json::value subject, ask(*client, token, "/v1/join/subject", body));
+  OSM_TRY(const json::value subject,
+          ask(*client, token, "/v1/join/subject", body, options, timeout));
   // Before the token is used up.
   OSM_TRY(const certificate::KeyAndRequest made, prepare(subject, options.proxy.write.directory));
   body["request"] = made.request_pem;
@@ -159,7 +140,7 @@ Result<json::value> join(const JoinOptions& options, std::chrono::milliseconds t
   body["proxy_uid"] = *options.proxy.write.owner;
   body["xds"] = options.proxy.xds;
   body["grpc"] = options.proxy.grpc;
-  OSM_TRY(const json::value answer, ask(*client, token, "/v1/join", body));
+  OSM_TRY(const json::value answer, ask(*client, token, "/v1/join", body, options, timeout));
   return write_bootstrap(answer, made.key, options.proxy.write);
 }
 
@@ -197,7 +178,7 @@ void add_vm_join(CLI::App& vm, Flags& flags) {
       ->capture_default_str();
   app->add_option("--out", options->proxy.write.directory, "Directory to write")->required();
   add_proxy_options(*app, options->proxy);
-  add_time(*app, "--timeout", flags.timeout, "Longest wait for a connection to the controller");
+  add_time(*app, "--timeout", flags.timeout, "Longest wait for the controller");
   add_output(*app, flags);
   app->callback([&flags, options] {
     complete(options->proxy);

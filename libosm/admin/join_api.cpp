@@ -34,17 +34,24 @@ Result<net::Response> join_subject_answer(const net::AdminApiOptions& options, J
   return subject_of(options, machine);
 }
 
-// The token ends before the certificate is made: of two callers one gets a certificate.
+// The token ends before the certificate is made: of two callers one gets a certificate. A request
+// that is refused before leaves the token as it is.
 Result<net::Response> join_answer(const net::AdminApiOptions& options, JoinTokens& tokens,
                                   const net::Request& request) {
   OSM_TRY(const json::object body, body_of(request));
-  OSM_TRY(required_text(body, "request"));
-  OSM_TRY(const WorkloadName machine, tokens.take(text_at(body, "id"), text_at(body, "secret")));
+  const std::string id = text_at(body, "id");
+  const std::string secret = text_at(body, "secret");
+  OSM_TRY(const WorkloadName named, tokens.find(id, secret));
+  OSM_TRY(check_bootstrap(options, named, body));
+  OSM_TRY(const WorkloadName machine, tokens.take(id, secret));
   auto files = bootstrap(options, machine, body, "join token of " + machine.str());
+  // kNotReady would have the machine ask again, with a token that is used up.
   if (!files.ok())
-    return Error{files.error().code, files.error().message +
-                                         "; the token is used up: make another one with `osm vm "
-                                         "token` when this is mended"};
+    return Error{
+        files.error().code == ErrorCode::kNotReady ? ErrorCode::kUnavailable : files.error().code,
+        files.error().message +
+            "; the token is used up: make another one with `osm vm "
+            "token` when this is mended"};
   if (options.drained)
     if (const Status back = options.drained->take_back(machine); !back.ok())
       options.runtime.log.warning(

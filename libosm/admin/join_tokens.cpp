@@ -24,13 +24,7 @@ namespace json = boost::json;
 constexpr std::size_t kMostTokens = 1000;
 constexpr int kMostAttempts = 8;  // replicas that change the record at once
 
-// A token as it is recorded.
-struct Entry {
-  std::string id;
-  std::string hash;  // of the secret
-  WorkloadName machine;
-  std::int64_t expires = 0;  // seconds since 1970
-};
+using Entry = RecordedToken;
 
 std::int64_t seconds_of(WallTime time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -73,6 +67,12 @@ Error unknown() {
           "machine; make another one with `osm vm token`"};
 }
 
+Error busy() {
+  return {ErrorCode::kNotReady,
+          "too many callers without a valid token ask at once, so the tokens are read again in a "
+          "moment; ask again"};
+}
+
 // The entry of a token; null: there is none.
 const Entry* match(const std::vector<Entry>& entries, std::string_view id, std::string_view secret,
                    std::int64_t now) {
@@ -104,7 +104,7 @@ Result<JoinToken> JoinTokens::make(const WorkloadName& machine, std::chrono::sec
   OSM_TRY(std::string secret, random_hex(32));
   const WallTime now = clock_.wall_now();
   JoinToken token{std::move(id), std::move(secret), now + life};
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(editing_);
   OSM_TRY(edit_record(record_, [&](std::vector<Entry>& entries) -> Status {
     std::erase_if(entries, [&](const Entry& entry) {
       return entry.expires <= seconds_of(now) || entry.machine == machine;
@@ -120,25 +120,33 @@ Result<JoinToken> JoinTokens::make(const WorkloadName& machine, std::chrono::sec
   return token;
 }
 
-Status JoinTokens::may_ask() {
+Result<JoinTokens::Known> JoinTokens::read_tokens() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!reads_.take()) {
+      if (copy_) return Known{copy_, false};
+      return busy();
+    }
+  }
+  OSM_TRY(const TextRecord::Text present, record_.load());
+  OSM_TRY(std::vector<Entry> entries, decode(present.text, record_.name()));
+  auto read = std::make_shared<const std::vector<Entry>>(std::move(entries));
   const std::lock_guard lock(mutex_);
-  if (questions_.take()) return {};
-  return Error{ErrorCode::kUnavailable, "too many machines join at once; try again"};
+  copy_ = read;
+  return Known{std::move(read), true};
 }
 
 Result<WorkloadName> JoinTokens::find(std::string_view id, std::string_view secret) {
-  OSM_TRY(may_ask());
-  OSM_TRY(const TextRecord::Text present, record_.load());
-  OSM_TRY(const std::vector<Entry> entries, decode(present.text, record_.name()));
-  const Entry* const entry = match(entries, id, secret, seconds_of(clock_.wall_now()));
-  if (entry == nullptr) return unknown();
-  return entry->machine;
+  OSM_TRY(const Known known, read_tokens());
+  const Entry* const entry = match(*known.tokens, id, secret, seconds_of(clock_.wall_now()));
+  if (entry != nullptr) return entry->machine;
+  return known.read_now ? unknown() : busy();
 }
 
 Result<WorkloadName> JoinTokens::take(std::string_view id, std::string_view secret) {
-  OSM_TRY(may_ask());
+  OSM_TRY(find(id, secret));  // others change nothing, and wait for nobody who does
   WorkloadName machine;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(editing_);
   OSM_TRY(edit_record(record_, [&](std::vector<Entry>& entries) -> Status {
     const Entry* const entry = match(entries, id, secret, seconds_of(clock_.wall_now()));
     if (entry == nullptr) return unknown();

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/rate_limit.hpp"
 #include "osm/clock.hpp"
@@ -21,6 +24,16 @@ struct JoinToken {
   WallTime expires;
 };
 
+// A token as it is recorded.
+struct RecordedToken {
+  std::string id;
+  std::string hash;  // of the secret
+  WorkloadName machine;
+  std::int64_t expires = 0;  // seconds since 1970
+};
+
+// Callers without a token cannot keep others from joining: a question costs a look into a copy of
+// the record. The record is read 20 times a second at most, whoever asks.
 class JoinTokens {
  public:
   static constexpr std::chrono::seconds kShortest{60};
@@ -35,20 +48,28 @@ class JoinTokens {
   Result<JoinToken> make(const WorkloadName& machine, std::chrono::seconds life);
 
   // Result: the machine of the token, which stays valid. Failure: kPermissionDenied (unknown, used
-  // or expired); kUnavailable (too many questions a second); the record's. Thread, blocking: as
-  // above.
+  // or expired); kNotReady (not in the copy, and too many ask to read the record again now: ask
+  // again); the record's. Thread, blocking: as above.
   Result<WorkloadName> find(std::string_view id, std::string_view secret);
 
   // As find(), and the token ends. Of several callers, on all replicas, one succeeds.
   Result<WorkloadName> take(std::string_view id, std::string_view secret);
 
  private:
-  Status may_ask();
+  using Tokens = std::shared_ptr<const std::vector<RecordedToken>>;
+  struct Known {
+    Tokens tokens;
+    bool read_now;  // since the caller asked
+  };
+
+  Result<Known> read_tokens();
 
   TextRecord& record_;
   const Clock& clock_;
+  std::mutex editing_;  // held while the record is changed; before mutex_
   std::mutex mutex_;
-  RateLimit questions_{clock_, 20, std::chrono::milliseconds(50)};
+  RateLimit reads_{clock_, 20, std::chrono::milliseconds(50)};
+  Tokens copy_;  // null until the record was read
 };
 
 }  // namespace osm::inline v1::admin

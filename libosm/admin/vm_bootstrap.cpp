@@ -112,6 +112,62 @@ std::string_view algorithm_of(KeyType type) {
   return "ECDSA";
 }
 
+// A request for a machine's files, and the mesh's part of the answer.
+struct Wanted {
+  BootstrapRequest request;
+  Workload workload;
+  MeshConfig config;
+  inject::InterceptionOptions interception;
+};
+
+Result<Wanted> read_wanted(const net::AdminApiOptions& options, const WorkloadName& machine,
+                           const json::object& body) {
+  Wanted wanted;
+  OSM_TRY(wanted.request, decode(body));
+  OSM_TRY(wanted.workload, find_workload(options, machine));
+  wanted.config = options.spec.get_mesh_config();
+  OSM_TRY(wanted.interception, interception_of(options, wanted.config, machine));
+  wanted.interception.proxy_uid = wanted.request.proxy_uid;
+  return wanted;
+}
+
+Result<std::vector<inject::BootstrapFile>> files_of(const net::AdminApiOptions& options,
+                                                    const Wanted& wanted,
+                                                    const certificate::Certificate& certificate) {
+  const std::string bundle = options.certificates.trust_bundle_pem();
+  OSM_TRY(auto files,
+          inject::vm_bootstrap({.workload = wanted.workload.name,
+                                .account = wanted.workload.account,
+                                .trust_domain = options.root_rotation
+                                                    ? options.root_rotation->trust_domains()
+                                                    : TrustDomains(options.trust_domain),
+                                .controller = wanted.request.controller,
+                                .directory = wanted.request.directory,
+                                .certificate = certificate,
+                                .trust_bundle_pem = bundle,
+                                .services = services_of(options.spec),
+                                .cluster_domain = wanted.config.proxy.cluster_domain,
+                                .interception = wanted.interception,
+                                .xds = wanted.request.xds}));
+  if (wanted.request.grpc)
+    OSM_TRY(add_grpc_bootstrap({.node_id = certificate.subject.common_name.str(),
+                                .controller = wanted.request.controller,
+                                .controller_name = controller_name(options),
+                                .directory = wanted.request.directory},
+                               files));
+  return files;
+}
+
+// Makes the files of a certificate that is not issued: a refusal leaves no certificate behind.
+Status check(const net::AdminApiOptions& options, const Wanted& wanted) {
+  certificate::Certificate none;
+  none.subject = options.control_plane.proxy_subject(wanted.workload);
+  none.chain_pem = "(not issued)";
+  OSM_TRY(certificate::check_request(none.subject, wanted.request.request_pem));
+  OSM_TRY(files_of(options, wanted, none));
+  return {};
+}
+
 }  // namespace
 
 Result<json::object> body_of(const net::Request& request) {
@@ -159,43 +215,27 @@ Result<net::Response> subject_of(const net::AdminApiOptions& options, const Work
                              {"rsa_key_bits", config.certificates.rsa_bits}});
 }
 
+Status check_bootstrap(const net::AdminApiOptions& options, const WorkloadName& machine,
+                       const json::object& body) {
+  OSM_TRY(const Wanted wanted, read_wanted(options, machine, body));
+  return check(options, wanted);
+}
+
 Result<net::Response> bootstrap(const net::AdminApiOptions& options, const WorkloadName& machine,
                                 const json::object& body, const std::string& client) {
-  OSM_TRY(const BootstrapRequest decoded, decode(body));
-  OSM_TRY(const Workload workload, find_workload(options, machine));
-  const MeshConfig config = options.spec.get_mesh_config();
-  OSM_TRY(inject::InterceptionOptions interception, interception_of(options, config, machine));
-  interception.proxy_uid = decoded.proxy_uid;
+  OSM_TRY(const Wanted wanted, read_wanted(options, machine, body));
+  OSM_TRY(check(options, wanted));
+  const CertificateSettings& settings = wanted.config.certificates;
   OSM_TRY(const auto issued,
           options.control_plane.issue_proxy_certificate(
-              workload, decoded.request_pem,
-              certificate::proxy_certificate_life(config.certificates.proxy_validity),
+              wanted.workload, wanted.request.request_pem,
+              certificate::proxy_certificate_life(settings.proxy_validity),
               {.reason = certificate::IssueReason::kBootstrap, .identity = client}));
   const certificate::Certificate& certificate = *issued;
-  const std::string bundle = options.certificates.trust_bundle_pem();
-  OSM_TRY(auto files,
-          inject::vm_bootstrap({.workload = workload.name,
-                                .account = workload.account,
-                                .trust_domain = options.root_rotation
-                                                    ? options.root_rotation->trust_domains()
-                                                    : TrustDomains(options.trust_domain),
-                                .controller = decoded.controller,
-                                .directory = decoded.directory,
-                                .certificate = certificate,
-                                .trust_bundle_pem = bundle,
-                                .services = services_of(options.spec),
-                                .cluster_domain = config.proxy.cluster_domain,
-                                .interception = std::move(interception),
-                                .xds = decoded.xds}));
-  if (decoded.grpc)
-    OSM_TRY(add_grpc_bootstrap({.node_id = certificate.subject.common_name.str(),
-                                .controller = decoded.controller,
-                                .controller_name = controller_name(options),
-                                .directory = decoded.directory},
-                               files));
+  OSM_TRY(const auto files, files_of(options, wanted, certificate));
   options.runtime.log.info("proxy certificate issued for a machine",
-                           {{"workload", workload.name.str()},
-                            {"uuid", workload.proxy_id.str()},
+                           {{"workload", wanted.workload.name.str()},
+                            {"uuid", wanted.workload.proxy_id.str()},
                             {"common_name", certificate.subject.common_name.str()},
                             {"serial_number", certificate.serial_number}});
 
@@ -206,8 +246,11 @@ Result<net::Response> bootstrap(const net::AdminApiOptions& options, const Workl
                                 {"proxys", file.proxys},
                                 {"content", file.content}});
   }
-  return answer(json::object{{"uuid", workload.proxy_id.str()},
+  const auto times = certificate::proxy_certificate_times(
+      certificate.not_before, certificate.not_after, settings.proxy_validity);
+  return answer(json::object{{"uuid", wanted.workload.proxy_id.str()},
                              {"common_name", certificate.subject.common_name.str()},
+                             {"served_until", rfc3339(times.served_until, 3)},
                              {"not_after", rfc3339(certificate.not_after, 3)},
                              {"files", std::move(list)}});
 }

@@ -21,6 +21,10 @@ Result<WorkloadName> machine_of(const boost::json::object& fields);
 Result<net::Response> vm_subject(const net::AdminApiOptions& options, const net::Request& request);
 Result<net::Response> subject_of(const net::AdminApiOptions& options, const WorkloadName& machine);
 
+// Finds what bootstrap() would refuse before it certifies anything.
+Status check_bootstrap(const net::AdminApiOptions& options, const WorkloadName& machine,
+                       const boost::json::object& body);
+
 // Certifies the request, which must be for this machine's proxy and nobody else, and remembers the
 // certificate as expected. `client`: who asks, for the audit log.
 Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,

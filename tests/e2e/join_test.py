@@ -76,6 +76,15 @@ class Join(meshcase.MeshCase):
         self.assertIn("osm vm token", again.stderr)
         self.assertEqual(before, (self.client.directory / "sds_key.pem").read_text())
 
+    def test_a_machine_whose_traffic_is_intercepted_joins_anew(self):
+        self.assertEqual(0, self.join(self.client, self.token(self.client)).returncode)
+        self.client.namespace.run(self.client.directory / "intercept.sh")
+        self.client.start_proxy()
+        before = (self.client.directory / "sds_key.pem").read_text()
+        again = self.join(self.client, self.token(self.client))
+        self.assertEqual((0, ""), (again.returncode, again.stderr))
+        self.assertNotEqual(before, (self.client.directory / "sds_key.pem").read_text())
+
     def test_a_directory_that_cannot_be_made_uses_up_no_token(self):
         token = self.token(self.client)
         self.client.directory.parent.mkdir(parents=True, exist_ok=True)
