@@ -4,10 +4,12 @@ iptables chain stays.
 """
 
 import json
+import os
 import subprocess
 import threading
 
 from lib.mesh import meshcase, objects
+from lib.mesh.rig import PROXY_UID
 from lib.net.processes import wait_for
 
 HOST = "server.server"
@@ -69,21 +71,20 @@ class Leave(meshcase.MeshCase):
     def drain(self, machine, *more):
         return self.rig.osm("vm", "drain", machine.name, "-n", machine.ns, *more)
 
-    def leave(self, machine, *more):
-        return subprocess.run(
-            machine.namespace.command(
-                self.rig.programs.osm, "vm", "leave", "--dir", machine.directory, "--grace", "1s", *more
-            ),
-            capture_output=True,
-            text=True,
-            timeout=60,
+    def leave_command(self, machine, grace="1s"):
+        return machine.namespace.command(
+            self.rig.programs.osm, "vm", "leave", "--dir", machine.directory, "--grace", grace
         )
+
+    def leave(self, machine, *more):
+        return subprocess.run([*self.leave_command(machine), *more], capture_output=True, text=True, timeout=60)
 
     def rules(self, machine):
         return "".join(machine.namespace.run(*command).stdout for command in (NAT, FILTER))
 
     def drained(self):
-        record = json.loads((self.rig.state / "drained-machines.json").read_text())
+        file = self.rig.state / "drained-machines.json"
+        record = json.loads(file.read_text() if file.exists() else '{"machines": []}')
         return [machine["name"] for machine in record["machines"]]
 
     def test_a_drained_machine_gets_no_request_until_it_is_taken_back(self):
@@ -123,6 +124,37 @@ class Leave(meshcase.MeshCase):
         self.assertEqual({"one"}, self.requests.next(20))
         self.requests.stop()
         self.assertEqual([], self.requests.failures)
+
+    def test_root_runs_the_script_that_was_checked_and_no_other(self):
+        script, proof = self.two.directory / "intercept.sh", self.rig.directory / "proof"
+        os.chown(self.two.directory, PROXY_UID, PROXY_UID)
+        refused = self.leave(self.two)
+        self.assertEqual(3, refused.returncode, refused.stderr)
+        self.assertIn(f"{self.two.directory}: is not root's alone", refused.stderr)
+        self.assertEqual([], self.drained())
+        os.chown(self.two.directory, 0, 0)
+        whole = script.read_bytes()
+        script.unlink()
+        script.symlink_to("/bin/true")
+        self.assertEqual(3, self.leave(self.two).returncode)
+        script.unlink()
+        script.write_bytes(whole)
+        script.chmod(0o700)
+
+        leaving = subprocess.Popen(
+            self.leave_command(self.two, "10s"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        wait_for("the machine to be drained", lambda: self.drained() == ["server-2"], 30)
+        other = self.two.directory / "other"
+        other.write_text(f"#!/bin/sh\nid > {proof}\n")
+        other.chmod(0o700)
+        other.rename(script)
+        _, told = leaving.communicate(timeout=60)
+        self.assertEqual((0, ""), (leaving.returncode, told))
+        self.assertFalse(proof.exists())
+        self.assertNotIn("OSM_PROXY", self.rules(self.two))
+        self.requests.stop()
+        self.two.stop_proxy()
 
     def test_without_an_answer_a_machine_leaves_by_force_only(self):
         self.rig.stop_controller()
