@@ -122,9 +122,21 @@ Result<File> decode_file(const json::value& value) {
   return File{name, mode, *proxys, content->get_string()};
 }
 
+// The commands that keep the proxy certificate current. The units look in /etc/osm only.
+std::string renewal_of(const std::string& directory) {
+  const std::filesystem::path path(directory);
+  std::string text =
+      fmt::format("  osm vm renew --dir {} --every 10m  # keeps running\n", directory);
+  if (path.parent_path() == "/etc/osm")
+    text += fmt::format("  systemctl enable --now osm-renew@{}.timer  # or this, with systemd\n",
+                        path.filename().string());
+  return text;
+}
+
 }  // namespace
 
 std::string next_steps(const json::value& written) {
+  const std::string directory = text_at(written, "directory");
   std::string names;
   bool grpc = false;
   for (const json::value& name : list_at(written, "files")) {
@@ -132,21 +144,24 @@ std::string next_steps(const json::value& written) {
     names += (names.empty() ? "" : ", ") + std::string(name.as_string());
   }
   std::string text = fmt::format(
-      "Wrote {0}: {1}\nProxy {2}, certificate {3} until {4}.\n\n"
+      "Wrote {0}: {1}\nProxy {2}, certificate {3}: Envoy is served with it until {4}, and it can "
+      "be "
+      "renewed until {5}.\n\n"
       "On the machine, as root:\n"
       "  sed -i '/^# Begin of the names of the mesh/,/^# End of the names of the mesh/d' "
       "/etc/hosts\n"
       "  cat {0}/hosts >> /etc/hosts      # the mesh's names, in place of former ones\n"
       "  {0}/intercept.sh                 # undo with --remove\n"
-      "and start Envoy with the command at the top of {0}/bootstrap.yaml.\n",
-      text_at(written, "directory"), names, text_at(written, "uuid"),
-      text_at(written, "common_name"), text_at(written, "not_after"));
+      "Start Envoy with the command at the top of {0}/bootstrap.yaml, and keep the certificate "
+      "current:\n{6}",
+      directory, names, text_at(written, "uuid"), text_at(written, "common_name"),
+      text_at(written, "served_until"), text_at(written, "not_after"), renewal_of(directory));
   if (grpc)
     text += fmt::format(
         "For gRPC in place of Envoy, without intercept.sh:\n"
-        "  osm vm renew --dir {0}           # first and by a timer: the workload's certificate\n"
+        "  osm vm renew --dir {0}           # once before it starts: the workload's certificate\n"
         "and start the application with GRPC_XDS_BOOTSTRAP={0}/grpc_bootstrap.json.\n",
-        text_at(written, "directory"));
+        directory);
   return text;
 }
 
@@ -168,6 +183,7 @@ Result<json::value> write_bootstrap(const json::value& answer, const certificate
                      {"files", std::move(names)},
                      {"uuid", text_at(answer, "uuid")},
                      {"common_name", text_at(answer, "common_name")},
+                     {"served_until", text_at(answer, "served_until")},
                      {"not_after", text_at(answer, "not_after")}};
 }
 

@@ -72,8 +72,8 @@ Result<std::string> read_text(const std::string& path) {
                            path)};
 }
 
-// Result: when the certificate ends, whose key the other file must hold.
-Result<WallTime> check_pair(const std::string& directory, const ProxyFiles& files) {
+// Reads the times of the certificate, whose key the other file must hold.
+Status check_pair(const std::string& directory, ProxyFiles& files) {
   const openssl::CleanErrorQueue clean;
   const auto chain = openssl::parse_certificates(files.chain_pem);
   if (!chain.ok())
@@ -86,7 +86,9 @@ Result<WallTime> check_pair(const std::string& directory, const ProxyFiles& file
     return Error{
         ErrorCode::kInvalidCertificate,
         fmt::format("{}/{}: is not the key of {}. {}", directory, kKey, kCertificate, kRepeat)};
-  return openssl::not_after(*leaf);
+  files.not_before = openssl::not_before(*leaf);
+  files.not_after = openssl::not_after(*leaf);
+  return {};
 }
 
 // The SPIFFE ids that a file takes for the controller.
@@ -176,7 +178,7 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
   OSM_TRY(std::string key, read_text(prefix + kKey));
   files.key = certificate::PrivateKey(std::move(key));
   OSM_TRY(files.trust_bundle_pem, read_text(prefix + kTrustBundle));
-  OSM_TRY(files.not_after, check_pair(directory_, files));
+  OSM_TRY(check_pair(directory_, files));
   struct stat status {};
   if (::fstatat(fd_.get(), kKey.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
     return storage(prefix + kKey, kRepeat);

@@ -52,8 +52,9 @@ struct ProxyFiles {
   std::string chain_pem;
   certificate::PrivateKey key;
   std::string trust_bundle_pem;
-  WallTime not_after;  // of the certificate
-  uid_t owner = 0;     // of the key: who speaks to the controller
+  WallTime not_before;  // of the certificate
+  WallTime not_after;
+  uid_t owner = 0;  // of the key: who speaks to the controller
   gid_t group = 0;
 };
 

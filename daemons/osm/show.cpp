@@ -153,12 +153,12 @@ std::string show_proxies(const json::value& answer) {
       }
     }
     row.push_back(lag(types));
-    row.push_back(cell(proxy, "certificate_not_after"));
+    row.push_back(cell(proxy, "certificate_served_until"));
     if (of_replicas) row.push_back(cell(proxy, "replica"));
     rows.push_back(std::move(row));
   }
   Row header{"NAME", "IDENTITY", "SERVICES", "CDS", "EDS",
-             "LDS",  "RDS",      "SDS",      "LAG", "CERTIFICATE ENDS"};
+             "LDS",  "RDS",      "SDS",      "LAG", "SERVED UNTIL"};
   if (of_replicas) header.push_back("CONTROLLER");
   return table(header, rows) + refusals + absent;
 }

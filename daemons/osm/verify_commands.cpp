@@ -36,8 +36,9 @@ const json::value* verify_proxy(const json::value& proxies, const std::string& w
                             "it refuses its configuration: " + std::string(type) + ": " + nack,
                             "osm problems names the object"});
     findings.push_back({Verdict::kFine, "Proxy " + workload,
-                        "connected as " + text_at(proxy, "identity") + ", certificate until " +
-                            text_at(proxy, "certificate_not_after")});
+                        "connected as " + text_at(proxy, "identity") +
+                            ", served with its certificate until " +
+                            text_at(proxy, "certificate_served_until")});
     return &proxy;
   }
   findings.push_back(

@@ -44,6 +44,8 @@ struct Outcome {
   // Or "trust bundle replaced", "names replaced", "workload certificate replaced", "renewed".
   const char* result = "current";
   WallTime not_after;
+  WallTime
+      served_until;  // at the latest not_after, which an older controller does not bring forward
   std::string serial_number{};  // of a new certificate
 };
 
@@ -100,7 +102,8 @@ Result<Outcome> renew_once(const RenewOptions& options) {
                  options.directory + "/sds_cert.pem ended at " + rfc3339(files.not_after, 3) +
                      ", so it proves nothing any more: run `osm vm bootstrap` for this machine "
                      "again"};
-  Outcome outcome{.not_after = files.not_after};
+  WallTime not_before = files.not_before;
+  Outcome outcome{.not_after = files.not_after, .served_until = files.not_after};
   NewProxyFiles fresh;
   // The proxy's user may be unable to reach the directory.
   const std::optional<WorkloadFiles> held = read_workload_files(options.directory);
@@ -120,8 +123,14 @@ Result<Outcome> renew_once(const RenewOptions& options) {
     } else {
       OSM_TRY(Renewed renewed, obtain(files, told, options.timeout));
       fresh = std::move(renewed.files);
-      outcome = {"renewed", renewed.certificate.not_after, renewed.certificate.serial_number};
+      not_before = renewed.certificate.not_before;
+      outcome = {"renewed", renewed.certificate.not_after, renewed.certificate.not_after,
+                 renewed.certificate.serial_number};
     }
+    if (const std::chrono::seconds validity(told.proxy_validity_seconds()); validity.count() > 0)
+      outcome.served_until =
+          certificate::proxy_certificate_times(not_before, outcome.not_after, validity)
+              .served_until;
     if (other_names(files, told))
       fresh.controller_ids = {told.controller_spiffe_ids().begin(),
                               told.controller_spiffe_ids().end()};
@@ -138,16 +147,19 @@ Result<Outcome> renew_once(const RenewOptions& options) {
 
 void tell(const RenewOptions& options, const Outcome& outcome) {
   const std::string until = rfc3339(outcome.not_after, 3);
+  const std::string served = rfc3339(outcome.served_until, 3);
   if (options.output.for_programs()) {
-    boost::json::object line{
-        {"directory", options.directory}, {"result", outcome.result}, {"not_after", until}};
+    boost::json::object line{{"directory", options.directory},
+                             {"result", outcome.result},
+                             {"served_until", served},
+                             {"not_after", until}};
     if (!outcome.serial_number.empty()) line["serial_number"] = outcome.serial_number;
     if (options.output.output == "yaml") std::cout << "---\n";
     std::cout << options.output.written(line) << std::flush;
     return;
   }
-  std::cout << options.directory << ": " << outcome.result << "; the certificate lasts until "
-            << until;
+  std::cout << options.directory << ": " << outcome.result << "; Envoy is served with it until "
+            << served << ", and it can be renewed until " << until;
   if (!outcome.serial_number.empty()) std::cout << ", serial number " << outcome.serial_number;
   std::cout << std::endl;
 }

@@ -90,6 +90,7 @@ json::object to_json(const Proxy& proxy, SteadyTime now) {
           {"services", std::move(services)},
           {"peer_address", proxy.peer_address},
           {"connected_at", time_text(proxy.connected_at)},
+          {"certificate_served_until", time_text(proxy.certificate_served_until)},
           {"certificate_not_after", time_text(proxy.certificate_not_after)},
           {"xds", xds_variant_text(proxy.xds)},
           {"types", std::move(types)}};

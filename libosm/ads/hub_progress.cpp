@@ -213,6 +213,7 @@ Hub::View Hub::view(const Stream& stream) const {
   view.proxy.peer_address = stream.peer.address;
   view.proxy.connected_at = stream.connected_at;
   view.proxy.certificate_not_after = stream.peer.not_after;
+  view.proxy.certificate_served_until = served_until(stream.peer);
   view.proxy.xds = stream.session->variant();
   for (XdsType type : kXdsTypes) {
     view.proxy.types[index_of(type)] = stream.session->state(type);

@@ -70,6 +70,8 @@ ProxyRenewals::Response ProxyRenewals::describe(const ads::RenewalQuestion& ques
   for (const TrustDomain& domain : options_.trust_domains().accepted)
     response.add_controller_spiffe_ids(model::controller_spiffe_id(domain).str());
   const MeshConfig config = options_.spec.get_mesh_config();
+  response.set_proxy_validity_seconds(
+      static_cast<std::uint64_t>(config.certificates.proxy_validity.count()));
   response.set_key_type(key_type(config.certificates.key_type));
   if (config.certificates.key_type == KeyType::kRsa)
     response.set_rsa_key_bits(static_cast<std::uint32_t>(config.certificates.rsa_bits));

@@ -238,6 +238,9 @@ TEST_SUITE("ads::Hub admission") {
     RigProxy proxy(rig, kClientId, kClient, "10.0.0.1", 24h * 100);
     rig.executor.run_for(69min);  // CAs date back by ten minutes; this one does not
     CHECK(proxy.open());
+    REQUIRE(rig.hub.list().size() == 1);
+    CHECK(rig.hub.list().front().certificate_served_until == issued + 70min);
+    CHECK(rig.hub.list().front().certificate_not_after == issued + 24h * 100);
     rig.executor.run_for(2min);
     check_closed(proxy, CloseCode::kUnauthenticated, "certificate-expired", false);
     CHECK(proxy.stream().closed->text.find("osm vm renew") != std::string::npos);

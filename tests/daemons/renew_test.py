@@ -116,7 +116,7 @@ class Renew(RenewTest):
         before = self.contents()
         code, out, err = self.renew()
         self.assertEqual((code, err), (0, ""))
-        self.assertIn("current; the certificate lasts until 20", out)
+        self.assertIn("current; Envoy is served with it until 20", out)
         self.assertEqual(self.contents(), before)
         self.assertFalse(self.controller.log("proxy certificate renewed"))
 
@@ -128,6 +128,8 @@ class Renew(RenewTest):
         answer = json.loads(out)
         self.assertEqual(answer["result"], "renewed")
         self.assertEqual(answer["serial_number"].lower().lstrip("0"), self.serial())
+        served, end = (datetime.datetime.fromisoformat(answer[name][:-1]) for name in ("served_until", "not_after"))
+        self.assertEqual(datetime.timedelta(days=90), end - served)
         after = self.contents()
         self.assertNotEqual(after["sds_key.pem"], before["sds_key.pem"])
         self.assertNotEqual(after["sds_cert.pem"], before["sds_cert.pem"])

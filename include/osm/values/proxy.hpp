@@ -66,6 +66,8 @@ struct Proxy {
   std::string peer_address;
   WallTime connected_at;
   WallTime certificate_not_after;
+  // From then on its streams are refused, and the certificate may only renew itself.
+  WallTime certificate_served_until;
   XdsVariant xds = XdsVariant::kSotw;   // variant of its stream
   std::array<ProxyTypeState, 5> types;  // indexed by XdsType
 };
