@@ -142,8 +142,9 @@ Result<fs::path> chain(const Node& node) {
         ErrorCode::kInvalidField,
         fmt::format("{} has no list of plugins: make it a .conflist file", files.front().string())};
   if (has_ours(*list)) return files.front();
-  list->at("plugins").as_array().push_back(json::object{
-      {"type", kProgram}, {"capabilities", {{"io.kubernetes.cri.pod-annotations", true}}}});
+  list->at("plugins").as_array().push_back(
+      json::object{{"type", kProgram},
+                   {"capabilities", {{"io.kubernetes.cri.pod-annotations", true}, {"dns", true}}}});
   if (Status replaced = replace(files.front(), *list); !replaced.ok())
     return std::move(replaced).error();
   return files.front();

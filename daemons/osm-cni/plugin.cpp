@@ -71,9 +71,22 @@ std::optional<std::string> annotation_of(const json::object& configuration) {
   return value->is_string() ? std::string(value->get_string()) : std::string();
 }
 
+// The pod's name servers, as the runtime tells plugins with the capability "dns".
+std::string name_servers_of(const json::object& configuration) {
+  std::string out;
+  const json::object* runtime = map_at(configuration, "runtimeConfig");
+  const json::object* dns = runtime ? map_at(*runtime, "dns") : nullptr;
+  const json::value* servers = dns ? dns->if_contains("servers") : nullptr;
+  if (servers == nullptr || !servers->is_array()) return out;
+  for (const json::value& server : servers->get_array())
+    if (server.is_string()) out.append(server.get_string()).append(" ");
+  return out;
+}
+
 // The addresses that the plugins before this one gave the pod.
 PodNetwork network_of(const Call& call, const json::object& result) {
-  PodNetwork pod{.ns = call.ns, .addresses = {}};
+  PodNetwork pod{
+      .ns = call.ns, .addresses = {}, .name_servers = name_servers_of(call.configuration)};
   const json::value* ips = result.if_contains("ips");
   if (ips == nullptr || !ips->is_array()) return pod;
   for (const json::value& item : ips->get_array()) {

@@ -52,9 +52,9 @@ Error failure(std::string_view what) {
   if (mount("/dev", dev.c_str(), nullptr, MS_BIND, nullptr) != 0) fail("mount /dev");
   if (chroot(root.c_str()) != 0 || chdir("/") != 0) fail("enter the files of osm-init");
   std::array variables{std::string("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), "POD_IP=" + pod.ip,
-                       "POD_IPS=" + pod.addresses};
-  std::array<char*, 4> environment{variables[0].data(), variables[1].data(), variables[2].data(),
-                                   nullptr};
+                       "POD_IPS=" + pod.addresses, "NAME_SERVERS=" + pod.name_servers};
+  std::array<char*, 5> environment{variables[0].data(), variables[1].data(), variables[2].data(),
+                                   variables[3].data(), nullptr};
   std::string shell = "sh", option = "-c", text = script;
   std::array<char*, 4> arguments{shell.data(), option.data(), text.data(), nullptr};
   execve("/bin/sh", arguments.data(), environment.data());

@@ -9,9 +9,10 @@
 namespace osm::cni {
 
 struct PodNetwork {
-  std::string ns;         // path of its network namespace
-  std::string ip{};       // its IPv4 address; empty: it has none
-  std::string addresses;  // all its addresses, with commas between them
+  std::string ns;              // path of its network namespace
+  std::string ip{};            // its IPv4 address; empty: it has none
+  std::string addresses;       // all its addresses, with commas between them
+  std::string name_servers{};  // with blanks between them
 };
 
 // Runs `script` by /bin/sh of `root`, a directory with the files of the image osm-init, as root in

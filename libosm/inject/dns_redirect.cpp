@@ -14,18 +14,45 @@ remove_dns() {
 )sh";
 
 constexpr std::string_view kNameServers =
-    R"sh(# The IPv4 name servers of /etc/resolv.conf. If some are on loopback, only those: a resolver there
-# may ask the others, and its questions must not come back to it.
+    R"sh(is_ipv4() ( # TEXT
+  case $1 in
+    *[!0-9.]* | *.*.*.*.* | .* | *. | *..*) exit 1 ;;
+    *.*.*.*) ;;
+    *) exit 1 ;;
+  esac
+  IFS=.
+  for part in $1; do [ ${#part} -le 3 ] && [ "$part" -le 255 ] || exit 1; done
+)
+
+# The IPv4 name servers in NAME_SERVERS, or of /etc/resolv.conf.
 name_servers() {
-  loopback= others=
+  for server in ${NAME_SERVERS-}; do ! is_ipv4 "$server" || echo "$server"; done
+  [ -z "${NAME_SERVERS-}" ] && [ -r /etc/resolv.conf ] || return 0
   while read -r key server rest || [ -n "$key" ]; do
-    [ "$key" = nameserver ] || continue
+    [ "$key" != nameserver ] || ! is_ipv4 "$server" || echo "$server"
+  done </etc/resolv.conf
+}
+
+# DNS over TCP goes to the name servers past the proxy, as over UDP: answers may not fit into UDP.
+spare_name_servers() {
+  for server in $(name_servers); do
+    echo "-A OSM_PROXY_OUTBOUND -d $server/32 -p tcp --dport 53 -j RETURN"
+  done
+}
+)sh";
+
+constexpr std::string_view kRedirect =
+    R"sh(
+# If some name servers are on loopback, only those: a resolver there may ask the others, and its
+# questions must not come back to it.
+redirected_servers() {
+  loopback= others=
+  for server in $(name_servers); do
     case $server in
-      *[!0-9.]* | '') ;;
       127.*) loopback="$loopback $server" ;;
       *) others="$others $server" ;;
     esac
-  done </etc/resolv.conf
+  done
   echo "${loopback:-$others}"
 }
 
@@ -41,16 +68,19 @@ dns_rules() {
 
 }  // namespace
 
+std::string_view name_server_functions() { return kNameServers; }
+
 std::string dns_functions(const InterceptionOptions& options) {
-  return std::string(kRemove).append(options.dns ? kNameServers : std::string_view());
+  std::string out(kRemove);
+  out.append(kNameServers);
+  return out.append(options.dns ? kRedirect : std::string_view("\n"));
 }
 
 std::string dns_commands(const InterceptionOptions& options) {
   if (!options.dns) return "  remove_dns\n";
   return fmt::format(
       R"sh(  # Without name servers, as early at boot, TCP must be redirected all the same.
-  servers=
-  [ ! -r /etc/resolv.conf ] || servers=$(name_servers)
+  servers=$(redirected_servers)
   [ -n "$servers" ] || echo "intercept.sh: /etc/resolv.conf names no IPv4 name server, so names of \
 Services do not resolve; add one and run this again" >&2
   iptables-restore -w --noflush <<RULES

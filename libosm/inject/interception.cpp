@@ -148,6 +148,7 @@ std::string outbound_rules(const InterceptionOptions& options, std::string_view 
       "-A {0} -o lo -j RETURN\n"
       "-A {0} -m owner --uid-owner {1} -j RETURN\n",
       kChain, options.proxy_uid);
+  rules += "$(spare_name_servers)\n";
   rules += return_interfaces(kChain, "-o", options);
   rules += each(kChain, "-d", options.outbound_excluded_networks, "-p tcp -j RETURN");
   rules += return_ports(kChain, options.outbound_excluded);
@@ -278,7 +279,8 @@ InterceptionRules interception_rules(const InterceptionOptions& options, const J
 Result<std::string> interception_script(const InterceptionOptions& options) {
   OSM_TRY(check_interception(options));
   const InterceptionRules rules = interception_rules(options, jump_of_script);
-  // The shell expands here-documents (for jump); the rules contain neither '$' nor '`'.
+  // The shell expands here-documents, for jump and spare_name_servers; the rules contain no other
+  // '$', and no '`'.
   return fmt::format(R"sh({}{}apply() {{
 {}  iptables-restore -w --noflush <<RULES
 {}RULES

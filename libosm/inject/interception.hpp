@@ -38,8 +38,8 @@ struct InterceptionRules {
 // Failure: kInvalidArgument naming the option and its value.
 Status check_interception(const InterceptionOptions& options);
 
-// The rules for checked options. With a `workload_address` the proxy's connections to 127.0.0.1 go
-// to that address.
+// The rules for checked options, for a here-document of a shell with name_server_functions(). With
+// a `workload_address` the proxy's connections to 127.0.0.1 go to that address.
 InterceptionRules interception_rules(const InterceptionOptions& options, const Jump& jump,
                                      std::string_view workload_address = {});
 

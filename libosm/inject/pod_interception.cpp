@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "inject/dns_redirect.hpp"
 #include "inject/interception.hpp"
 
 namespace osm::inline v1::inject {
@@ -84,12 +85,14 @@ esac
 )sh";
   const bool pod_ip = mode == LocalProxyMode::kPodIp;
   const InterceptionRules rules = interception_rules(options, jump_of_pod, pod_ip ? "$POD_IP" : "");
-  // The shell expands here-documents; the rules contain no '$' except that of POD_IP.
+  // The shell expands here-documents; the rules contain no '$' except those of POD_IP and
+  // spare_name_servers.
   return fmt::format(R"sh(set -eu
 fail() {{ echo "osm-init: $*" >&2; exit 1; }}
 undo() {{ # COMMAND TABLE BUILT-IN OURS
   printf '*%s\n-D %s -p tcp -j %s\nCOMMIT\n' "$2" "$3" "$4" | "$1"-restore -w --noflush 2>/dev/null || :
 }}
+{5}
 {0}{1}iptables-restore -w --noflush <<RULES
 {2}RULES
 # IPv6 is not redirected. What the mesh guards must not be reachable around it.
@@ -102,7 +105,7 @@ if [ -e /proc/net/if_inet6 ]; then
 fi
 )sh",
                      pod_ip ? kCheckAddress : "", undo_jumps("", "iptables", kJumpsV4), rules.v4,
-                     undo_jumps("  ", "ip6tables", kJumpsV6), rules.v6);
+                     undo_jumps("  ", "ip6tables", kJumpsV6), rules.v6, name_server_functions());
 }
 
 std::string interception_annotation(const InterceptionOptions& options, LocalProxyMode mode) {

@@ -14,6 +14,7 @@ namespace osm::inline v1::inject {
 inline constexpr std::string_view kEnvoyContainer = "envoy";
 inline constexpr std::string_view kInitContainer = "osm-init";
 inline constexpr std::string_view kBootstrapVolume = "envoy-bootstrap-config-volume";
+inline constexpr std::string_view kBootstrapSecretPrefix = "envoy-bootstrap-config-";
 inline constexpr std::string_view kBootstrapDirectory = "/etc/envoy";
 inline constexpr std::string_view kProxyUuidLabel = "osm-proxy-uuid";
 inline constexpr std::string_view kMetricsPort = "proxy-metrics";  // name of port 15010
@@ -41,7 +42,7 @@ inline constexpr std::array kSidecarPorts{kAdminPort,  kOutboundPort, kInboundPo
                                           Port{15901}, Port{15902},   Port{15903},  Port{15904}};
 
 inline std::string bootstrap_secret_name(const ProxyId& proxy) {
-  return "envoy-bootstrap-config-" + proxy.str();
+  return std::string(kBootstrapSecretPrefix) + proxy.str();
 }
 
 }  // namespace osm::inline v1::inject

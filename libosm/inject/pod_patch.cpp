@@ -185,15 +185,31 @@ class Patcher {
     for (const char* map : {"labels", "annotations"}) root()["metadata"][map].text_map();
   }
 
-  // True for the sidecar's containers, by name, whoever added them.
+  // True for the sidecar's containers, by name and work, whoever added them. A container of the
+  // application with such a name is refused later.
   static bool is_sidecars(const json::value& container) {
     const std::string name = text_at(container, "name");
-    if (name == kInitContainer) return true;
+    if (name == kInitContainer) return intercepts(container);
     if (name != kEnvoyContainer) return false;
     const json::array& mounts = v1::list_at(container, "volumeMounts");
     return std::ranges::any_of(mounts, [](const json::value& mount) {
       return text_at(mount, "name") == kBootstrapVolume;
     });
+  }
+
+  // True for init_container() and check_container(), and for the one of OSM v1.2.
+  static bool intercepts(const json::value& container) {
+    const auto has = [&](const char* list, std::string_view text) {
+      return std::ranges::any_of(v1::list_at(container, list), [&](const json::value& word) {
+        return word.is_string() && word.get_string().find(text) != json::string::npos;
+      });
+    };
+    return has("args", "OSM_PROXY_") || has("command", "osm-cni");
+  }
+
+  static bool is_sidecars_volume(const json::value& volume) {
+    return text_at(volume, "name") == kBootstrapVolume &&
+           text_at(v1::map_at(volume, "secret"), "secretName").starts_with(kBootstrapSecretPrefix);
   }
 
   template <class Remove>
@@ -209,9 +225,7 @@ class Patcher {
   void remove_sidecar() {
     remove_from("containers", is_sidecars);
     remove_from("initContainers", is_sidecars);
-    remove_from("volumes", [](const json::value& volume) {
-      return volume.at("name").as_string() == kBootstrapVolume;
-    });
+    remove_from("volumes", is_sidecars_volume);
     if (json::value* annotations = find(pod(), "metadata", "annotations"))
       if (annotations->is_object()) annotations->as_object().erase(kInterceptionAnnotation);
   }
@@ -219,11 +233,15 @@ class Patcher {
   void check_containers() {
     for (const char* list : {"initContainers", "containers"}) {
       for (const Field& container : root()["spec"][list].list()) {
-        if (container["name"].text() == kEnvoyContainer)
+        const auto name = container["name"].text();
+        if (name == kEnvoyContainer || name == kInitContainer)
           container["name"].refuse("is the sidecar's: give the container another name");
         for (const Field& port : container["ports"].list()) check_port(port);
       }
     }
+    for (const Field& volume : root()["spec"]["volumes"].list())
+      if (volume["name"].text() == kBootstrapVolume)
+        volume["name"].refuse("is the sidecar's: give the volume another name");
   }
 
   static void check_port(const Field& port) {

@@ -118,17 +118,16 @@ class CniTest(DaemonTest):
         self.assertEqual(0, deleted.returncode, deleted.stdout + deleted.stderr)
         self.assertNotIn(address, self.node.run("ip", "route").stdout)
 
-    @staticmethod
-    def dial(host, port):
-        opened = socket.socket()
-        opened.setblocking(False)
-        opened.connect_ex((host, port))
-        return opened
-
-    def test_an_addition_that_is_repeated_has_the_effect_of_one(self):
+    def test_the_name_servers_that_the_runtime_tells_are_asked_by_tcp_past_the_proxy(self):
         self.expect_added("{}")
-        once = self.rules()
-        ran = subprocess.run(
+        ran = self.call_plugin({ANNOTATION: "{}"}, dns={"servers": ["10.96.0.10", "fd00::1"]})
+        self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
+        spared = [rule for rule in self.rules().splitlines() if "--dport 53" in rule]
+        self.assertEqual(["-A OSM_PROXY_OUTBOUND -d 10.96.0.10/32 -p tcp -m tcp --dport 53 -j RETURN"], spared)
+
+    def call_plugin(self, annotations, **runtime):
+        """The plugin itself, as the runtime calls it for a pod that has its network."""
+        return subprocess.run(
             [self.plugins / "osm-cni"],
             capture_output=True,
             text=True,
@@ -138,7 +137,7 @@ class CniTest(DaemonTest):
                     "name": "pods",
                     "type": "osm-cni",
                     "prevResult": {"cniVersion": "1.0.0", "ips": [{"address": "10.77.0.2/24"}]},
-                    "runtimeConfig": {"io.kubernetes.cri.pod-annotations": {ANNOTATION: "{}"}},
+                    "runtimeConfig": {"io.kubernetes.cri.pod-annotations": annotations, **runtime},
                 }
             ),
             env={
@@ -149,6 +148,18 @@ class CniTest(DaemonTest):
                 "CNI_PATH": str(self.plugins),
             },
         )
+
+    @staticmethod
+    def dial(host, port):
+        opened = socket.socket()
+        opened.setblocking(False)
+        opened.connect_ex((host, port))
+        return opened
+
+    def test_an_addition_that_is_repeated_has_the_effect_of_one(self):
+        self.expect_added("{}")
+        once = self.rules()
+        ran = self.call_plugin({ANNOTATION: "{}"})
         self.assertEqual(0, ran.returncode, ran.stdout + ran.stderr)
         self.assertEqual("10.77.0.2/24", json.loads(ran.stdout)["ips"][0]["address"])
         self.assertEqual(once, self.rules())

@@ -211,6 +211,25 @@ TEST_SUITE("intercept.sh in a real network namespace") {
     CHECK(without.ends_with("\n1\n"));  // TCP is redirected
   }
 
+  TEST_CASE("DNS over TCP goes past the proxy to the machine's name servers, and nowhere else") {
+    const std::string conf =
+        "nameserver 10.0.0.2\nnameserver fd00::1\nnameserver 127.0.0.53\nnameserver 1.2.3\n"
+        "nameserver 10.0.0.999\nnameserver 10..0.1\nsearch x\nnameserver 10.0.0.3";
+    const std::string shown = "iptables -t nat -S OSM_PROXY_OUTBOUND | grep -w 53 | cut -d' ' -f4-";
+    const auto spared = [](const char* server) {
+      return std::string(server) + "/32 -p tcp -m tcp --dport 53 -j RETURN\n";
+    };
+    for (const bool dns : {false, true}) {
+      InterceptionOptions options;
+      options.dns = dns;
+      CHECK(with_resolv_conf(options, conf, "$1; $1; " + shown) ==
+            spared("10.0.0.2") + spared("127.0.0.53") + spared("10.0.0.3"));
+      CHECK(with_resolv_conf(options, conf, "NAME_SERVERS='10.0.0.7 x' $1 && " + shown) ==
+            spared("10.0.0.7"));
+    }
+    CHECK(with_resolv_conf({}, "", "$1; " + shown + " || :") == "");
+  }
+
   TEST_CASE("--remove and a script without names give the name servers back") {
     const std::string rules = std::string("rules() { ") + kRules + "; }; ";
     const testing::TemporaryDirectory directory;

@@ -163,6 +163,20 @@ TEST_SUITE("inject::patch_pod") {
           "container another name");
   }
 
+  TEST_CASE("what the application names as the sidecar's is refused and stays") {
+    const std::string web = "metadata: {}\nspec:\n  containers: [{name: web, image: w}]\n";
+    const auto failure = [&](const std::string& more) { return pod_case(web + more).failure(); };
+    CHECK(failure("  initContainers: [{name: osm-init, image: mine, args: [migrate]}]\n") ==
+          "the pod cannot have a sidecar: spec.initContainers[0].name: is the sidecar's: give the "
+          "container another name");
+    CHECK(failure("  volumes: [{name: envoy-bootstrap-config-volume, emptyDir: {}}]\n") ==
+          "the pod cannot have a sidecar: spec.volumes[0].name: is the sidecar's: give the volume "
+          "another name");
+    CHECK(pod_case("metadata: {}\nspec: {containers: [{name: osm-init, image: e}]}")
+              .failure()
+              .starts_with("the pod cannot have a sidecar: spec.containers[0].name"));
+  }
+
   TEST_CASE("no container can have a port of the sidecar's") {
     for (const Port port : kSidecarPorts) {
       const std::string ports = "ports: [{containerPort: " + std::to_string(number(port));

@@ -42,8 +42,9 @@ struct InterceptionOptions {
   // IPv6 networks of the mesh: the script rejects connections to them, except for the exclusions
   // above and the proxy's own.
   std::vector<std::string> mesh_networks_v6{};
-  // Questions by UDP to the machine's IPv4 name servers go to the proxy. The script reads them from
-  // /etc/resolv.conf when it runs; if some are on loopback, only those.
+  // Questions by TCP always go past the proxy, to the machine's IPv4 name servers. Questions by UDP
+  // to the machine's IPv4 name servers go to the proxy. The script reads them from /etc/resolv.conf
+  // when it runs; if some are on loopback, only those.
   bool dns = false;
   // The control plane's IPv4 address and port if it runs on this machine; empty: it does not.
   std::pair<std::string, Port> controller{};

@@ -14,7 +14,8 @@ inline constexpr std::string_view kInterceptionAnnotation = "openservicemesh.io/
 
 // Text for `/bin/sh -c`, to be run as root in the pod's network namespace, where iptables-restore
 // and ip6tables-restore are. The variables POD_IP and POD_IPS have the pod's IPv4 address and all
-// its addresses, with commas between them. May be repeated. `annotation` may come from anybody: no
+// its addresses, with commas between them; NAME_SERVERS has its name servers, with blanks between
+// them, or they are in /etc/resolv.conf. May be repeated. `annotation` may come from anybody: no
 // text of it enters the script unchecked.
 // Failure: kInvalidArgument naming the field and its value; kInvalidField for what is not such
 // JSON.

@@ -47,6 +47,32 @@ remove_dns() {
   forget iptables nat OSM_PROXY_DNS
 }
 
+is_ipv4() ( # TEXT
+  case $1 in
+    *[!0-9.]* | *.*.*.*.* | .* | *. | *..*) exit 1 ;;
+    *.*.*.*) ;;
+    *) exit 1 ;;
+  esac
+  IFS=.
+  for part in $1; do [ ${#part} -le 3 ] && [ "$part" -le 255 ] || exit 1; done
+)
+
+# The IPv4 name servers in NAME_SERVERS, or of /etc/resolv.conf.
+name_servers() {
+  for server in ${NAME_SERVERS-}; do ! is_ipv4 "$server" || echo "$server"; done
+  [ -z "${NAME_SERVERS-}" ] && [ -r /etc/resolv.conf ] || return 0
+  while read -r key server rest || [ -n "$key" ]; do
+    [ "$key" != nameserver ] || ! is_ipv4 "$server" || echo "$server"
+  done </etc/resolv.conf
+}
+
+# DNS over TCP goes to the name servers past the proxy, as over UDP: answers may not fit into UDP.
+spare_name_servers() {
+  for server in $(name_servers); do
+    echo "-A OSM_PROXY_OUTBOUND -d $server/32 -p tcp --dport 53 -j RETURN"
+  done
+}
+
 apply() {
   remove_dns
   iptables-restore -w --noflush <<RULES
@@ -62,6 +88,7 @@ apply() {
 -A OSM_PROXY_OUTBOUND -o lo ! -d 127.0.0.0/8 -p tcp -m owner --uid-owner 1500 -j OSM_PROXY_IN_REDIRECT
 -A OSM_PROXY_OUTBOUND -o lo -j RETURN
 -A OSM_PROXY_OUTBOUND -m owner --uid-owner 1500 -j RETURN
+$(spare_name_servers)
 -A OSM_PROXY_OUTBOUND -p tcp -j OSM_PROXY_OUT_REDIRECT
 $(jump iptables nat PREROUTING OSM_PROXY_INBOUND)
 $(jump iptables nat OUTPUT OSM_PROXY_OUTBOUND)
