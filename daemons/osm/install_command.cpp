@@ -145,6 +145,13 @@ int print_next_steps(const Flags& flags, const InstallOptions& options,
   return std::cout.flush() ? kDone : kFailed;
 }
 
+// The cluster says which optional kinds it has, unless the flag did.
+Status learn_kinds(InstallOptions& options, kubernetes::Cluster& cluster) {
+  if (!options.chart.api_versions.empty()) return {};
+  OSM_TRY(options.chart.api_versions, kubernetes::served_kinds(cluster));
+  return {};
+}
+
 int run_install(const Flags& flags, InstallOptions& options) {
   if (options.show_values) {
     std::cout << kubernetes::chart_values();
@@ -152,12 +159,16 @@ int run_install(const Flags& flags, InstallOptions& options) {
   }
   if (!options.mesh_name.empty())
     options.chart.settings.push_back("osm.meshName=" + options.mesh_name);
-  const auto manifests = render(options);
+  auto manifests = render(options);
   if (!manifests.ok()) return fail(flags, manifests.error()), kUsage;
   if (options.dry_run) return print_manifests(*manifests, flags);
   OwnRuntime runtime({.least = LogLevel::kError});
   const auto cluster = connect(options.cluster, runtime);
   if (!cluster.ok()) return fail(flags, cluster.error());
+  if (const Status learned = learn_kinds(options, **cluster); !learned.ok())
+    return fail(flags, learned.error());
+  manifests = kubernetes::render_chart(options.chart);
+  if (!manifests.ok()) return fail(flags, manifests.error()), kUsage;
   const auto applied = apply(flags, options, **cluster, *manifests);
   if (!applied.ok()) return fail(flags, applied.error());
   return print_next_steps(flags, options, mesh_name_of(*manifests), *applied);
@@ -186,6 +197,8 @@ int run_upgrade(const Flags& flags, InstallOptions& options) {
   const std::string& ns = options.chart.osm_namespace;
   const auto present = kubernetes::find_installation(**cluster, ns);
   if (!present.ok()) return fail(flags, present.error());
+  if (const Status learned = learn_kinds(options, **cluster); !learned.ok())
+    return fail(flags, learned.error());
   const auto manifests = render_again(options, *present);
   if (!manifests.ok()) return fail(flags, manifests.error()), kUsage;
   if (options.dry_run) return print_manifests(*manifests, flags);
@@ -214,6 +227,11 @@ void add_chart_flags(CLI::App& app, Flags& flags, InstallOptions& options) {
          "PATH=VALUE of one value, or several with commas; may be repeated, and wins over files")
       ->allow_extra_args(false);
   app.add_flag("--dry-run", options.dry_run, "Print the objects, and change nothing");
+  app.add_option(
+         "--api-versions", options.chart.api_versions,
+         "GROUP/VERSION/KIND of an optional kind that the cluster has, as for `helm template`\n"
+         "(default: the cluster is asked; with --dry-run of `install`: none)")
+      ->allow_extra_args(false);
   add_cluster(app, options.cluster);
   app.add_flag(
       "--force-conflicts", options.force,

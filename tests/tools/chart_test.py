@@ -119,6 +119,12 @@ class Chart(unittest.TestCase):
         self.assertEqual(found["Deployment", "osm-system", "osm-controller"]["spec"]["replicas"], 2)
         self.check_equal("mesh-2", "--set", "osm.meshName=two")
 
+    def test_kinds_that_only_some_clusters_have_are_written_for_these(self):
+        policies = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+        for values in ((), ("--set", "osm.meshName=two,osm.besideOsmV1=true")):
+            found = self.check_equal("mesh-2", "--api-versions", policies, *values)
+            self.assertEqual(2, sum(kind == "ValidatingAdmissionPolicy" for kind, _, _ in found))
+
     def test_every_part_that_is_an_option_is_equal(self):
         found = self.check_equal(
             "osm-system",

@@ -30,6 +30,8 @@ struct ChartOptions {
   // "osm.osmController.autoScale.enable=true", as `helm install --set` takes them; they win over
   // the files. OpenServiceMesh is another name of osm.
   std::vector<std::string> settings{};
+  // Kinds that the cluster has and others have not: of served_kinds().
+  std::vector<std::string> api_versions{};
 };
 
 // One object.
@@ -38,6 +40,11 @@ struct Manifest {
   std::string yaml;    // with the comments of the chart
   std::string json;    // the same object
 };
+
+// The kinds of the chart that only some supported versions of Kubernetes serve:
+// "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" of 1.30. Result: those of this
+// cluster. Failure, thread, blocking: as apply_manifest.
+OSM_API Result<std::vector<std::string>> served_kinds(Cluster& cluster);
 
 // The objects in the order in which they are applied: the namespace, the CRDs, ConfigMap
 // osm-values with `options`, accounts and settings, Deployments, webhook configurations. Without

@@ -96,7 +96,13 @@ class GrantsTest(kubecase.MeshCase):
             "sp",
         ):
             cls.ask_for_status(kind, f"{NS}/access")
-        for kind, name in (("ns", NS), ("mc", "osm-mesh-config"), ("dl", f"{mesh.SYSTEM}/nobody")):
+        for kind, name in (
+            ("ns", NS),
+            ("mc", "osm-mesh-config"),
+            ("dl", f"{mesh.SYSTEM}/nobody"),
+            ("ServiceAccount", f"{NS}/server"),
+            ("MeshRootCertificate", f"{mesh.SYSTEM}/none"),
+        ):
             cls.ask_for_status(kind, name)
         cls.disturb()
 

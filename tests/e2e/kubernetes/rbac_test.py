@@ -10,17 +10,18 @@ import subprocess
 from lib.kube import kubecase, mesh
 from lib.kube import kubeobjects as k8s
 from lib.kube.api import MERGE, ApiError
+from lib.net.processes import NotYet, wait_for
 
 SYSTEM, ELSEWHERE = mesh.SYSTEM, "elsewhere"
 READ = {"list", "watch"}
-FOLLOW = {"get", *READ}  # kinds of the mesh: `osm status` asks for one object
+FOLLOW = {"get", *READ}  # kinds of the mesh: `osm status` and `osm get` ask for one object
 STANDARD = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 # {resource: verbs} in every namespace, and on the cluster.
 EVERYWHERE = {
     "osm-controller": {
         "namespaces": FOLLOW,
         "services": FOLLOW,
-        "serviceaccounts": READ,
+        "serviceaccounts": FOLLOW,
         "pods": READ,
         "endpointslices.discovery.k8s.io": READ,
         "traffictargets.access.smi-spec.io": FOLLOW,
@@ -70,7 +71,7 @@ AT_HOME = {
         "meshconfigs.config.openservicemesh.io": {*FOLLOW, "create"},
         "secrets": {"create"},
         "meshconfigs/status.config.openservicemesh.io": {"patch"},
-        "meshrootcertificates.config.openservicemesh.io": READ,
+        "meshrootcertificates.config.openservicemesh.io": FOLLOW,
         "meshrootcertificates/status.config.openservicemesh.io": {"patch"},
         "denylists.workload.openservicemesh.io": FOLLOW,
         "denylists/status.workload.openservicemesh.io": {"patch"},
@@ -455,6 +456,106 @@ class RbacTest(kubecase.KubeCase):
                 api = self.cluster.as_account(SYSTEM, account)
                 self.attacks(api, account)
                 api.close()
+
+    # -- what admission policies limit further -----------------------------------------------------
+    def forbidden(self, why, api, method, path, body=None, **query):
+        """The request is refused by a policy, with its message."""
+        try:
+            api.request(method, path, body, MERGE if method == "PATCH" else "application/json", **query)
+        except ApiError as refused:
+            if refused.code == 403 and why in refused.message:
+                return True
+            raise NotYet(f"{refused.code} {refused.message}") from refused
+        raise NotYet(f"{method} {path} is not refused")
+
+    def test_a_daemon_changes_the_ca_bundle_of_its_webhooks_and_puts_back_what_was_installed(self):
+        rendered = [o for o in mesh.rendered() if "AdmissionPolicy" in o["kind"] or "WebhookConfig" in o["kind"]]
+        self.api.apply(*rendered)
+        ca = base64.b64encode(self.cluster.pki.ca.read_bytes()).decode()
+        for account, kind, name in (
+            ("osm-injector", "MutatingWebhookConfiguration", "libosm-webhook-osm"),
+            ("osm-controller", "ValidatingWebhookConfiguration", "libosm-validator-osm"),
+        ):
+            self.addCleanup(self.api.delete, kind, None, name)
+            path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{name}"
+            api = self.cluster.as_account(SYSTEM, account)
+            self.addCleanup(api.close)
+            whole = self.api.get(kind, None, name)
+
+            def changed(change, whole=whole):
+                hooks = json.loads(json.dumps(whole["webhooks"]))
+                change(hooks)
+                return {"webhooks": hooks}
+
+            everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}
+            other = {**whole["webhooks"][0], "name": "other.example.org"}
+            for attack in (
+                changed(lambda hooks: hooks[0].update(clientConfig={"url": "https://mine.example.org"})),
+                changed(lambda hooks: hooks[0]["clientConfig"]["service"].update(namespace=ELSEWHERE)),
+                changed(lambda hooks: hooks[0].update(rules=[everything])),
+                changed(lambda hooks: hooks[0].update(namespaceSelector={})),
+                changed(lambda hooks: hooks[-1].update(failurePolicy="Ignore" if len(hooks) == 2 else "Fail")),
+                changed(lambda hooks: hooks[0].update(matchConditions=[{"name": "no", "expression": "false"}])),
+                changed(lambda hooks: hooks.append(other)),
+                changed(lambda hooks: hooks.pop()),
+                {"webhooks": []},
+            ):
+                with self.subTest(name, attack=attack["webhooks"][:1]):
+                    wait_for(
+                        "the policy refuses it",
+                        lambda: self.forbidden("may set the caBundle", api, "PATCH", path, attack, dryRun="All"),
+                        30,
+                    )
+            owner = {"apiVersion": "v1", "kind": "Namespace", "name": "mine", "uid": "mine"}
+            wait_for(
+                "an owner is refused",
+                lambda: self.forbidden(
+                    "no owner", api, "PATCH", path, {"metadata": {"ownerReferences": [owner]}}, dryRun="All"
+                ),
+                30,
+            )
+            with self.subTest(name, allowed="a caBundle"):
+                bundle = changed(lambda hooks: [hook["clientConfig"].update(caBundle=ca) for hook in hooks])
+                api.request("PATCH", path, bundle, MERGE)
+            with self.subTest(name, allowed="what is installed"):
+                self.api.request(
+                    "PATCH", path, changed(lambda hooks: (hooks[0].update(namespaceSelector={}), hooks.pop())), MERGE
+                )
+                api.request("PATCH", path, bundle, MERGE)
+                self.assertEqual(bundle["webhooks"], self.api.get(kind, None, name)["webhooks"])
+
+    def test_who_may_view_the_mesh_reaches_the_controllers_ports_and_no_other(self):
+        self.api.apply(
+            *(o for o in mesh.rendered() if "AdmissionPolicy" in o["kind"]),
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": "views", "namespace": SYSTEM},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "osm-viewer"},
+                "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": ELSEWHERE}],
+            },
+        )
+        api = self.cluster.as_account(ELSEWHERE, "default")
+        self.addCleanup(api.close)
+
+        def path(name):
+            return f"/api/v1/namespaces/{SYSTEM}/pods/{name}/proxy/"
+
+        for name in ("other:8080", "other", "https:other:9094", "osm-controller-a-b:9090", "osm-injector-a-b:9091"):
+            with self.subTest(name):
+                wait_for(
+                    "the policy refuses it",
+                    lambda: self.forbidden("is for the ports 9094 and 9091", api, "GET", path(name)),
+                    30,
+                )
+        for who, name in (
+            (api, "https:osm-controller-a-b:9094"),
+            (api, "osm-controller-a-b:9091"),
+            (self.api, "other:8080"),  # a cluster administrator
+        ):
+            with self.subTest(name, allowed=True), self.assertRaises(ApiError) as missing:
+                who.request("GET", path(name))
+            self.assertEqual(404, missing.exception.code, missing.exception.message)  # there are no pods
 
     def test_the_table_names_only_what_exists(self):
         names = {r.name for r in self.resources}

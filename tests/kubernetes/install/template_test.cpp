@@ -19,7 +19,8 @@ namespace {
 const json::object kRoot = json::parse(R"({
   "Values": {"name": "web", "on": true, "off": false, "count": 3, "none": "", "zero": 0,
              "list": ["b", 1], "map": {"z": "1", "a": {"y": 2, "x": true}}, "empty": {}},
-  "Release": {"Namespace": "mesh"}, "Chart": {"AppVersion": "1.2.3"}})")
+  "Release": {"Namespace": "mesh"}, "Chart": {"AppVersion": "1.2.3"},
+  "Capabilities": {"APIVersions": ["v1", "a/v1/B"]}})")
                                .as_object();
 
 std::string expanded(std::string_view text) {
@@ -59,6 +60,18 @@ TEST_SUITE("kubernetes.template") {
           "1");
     CHECK(expanded("{{ if not (or .Values.off (eq .Values.name \"api\")) }}1{{ end }}") == "1");
     CHECK(expanded("{{ if gt (int .Values.count) 2 }}1{{ end }}") == "1");
+  }
+
+  TEST_CASE("a template asks for the kinds that the cluster has") {
+    const std::string text =
+        "{{ if .Capabilities.APIVersions.Has \"a/v1/B\" }}1{{ end }}"
+        "{{ if not (.Capabilities.APIVersions.Has \"a/v1/C\") }}2{{ end }}";
+    CHECK(expanded(text) == "12");
+    CHECK(refused("{{ if .Capabilities.APIVersions.Has .Values.count }}1{{ end }}") ==
+          "t.yaml: line 1: Has takes one text");
+    CHECK(refused("{{ " + std::string(200, '(')) == "t.yaml: line 1: '{{' without '}}'");
+    CHECK(refused("{{ " + std::string(200, '(') + " }}") ==
+          "t.yaml: line 1: there are too many '('");
   }
 
   TEST_CASE("an action in a branch that is not taken is not evaluated") {

@@ -239,15 +239,39 @@ TEST_SUITE("kubernetes::Reconciler") {
     // The memory server has no mutating webhooks; a refusal stands for them.
     std::size_t tries = 0;
     api.set_fault([&](const std::string& call) {
-      if (call.rfind("patch", 0) != 0) return Status();
-      ++tries;
-      return Status(Error{ErrorCode::kInvalidField, "spec: no"});
+      if (call.rfind("update", 0) == 0) ++tries;
+      const bool writes = call.rfind("patch", 0) == 0 || call.rfind("update", 0) == 0;
+      return writes ? Status(Error{ErrorCode::kInvalidField, "spec: no"}) : Status();
     });
     edit([](json::object& object) { first_hook(object)["failurePolicy"] = "Ignore"; });
     executor.run_for(1h);
     CHECK(tries > 5);
     CHECK(tries < 30);
     CHECK_FALSE(log.lines_with("cannot be looked after").empty());
+    const auto problems = reconciler->problems();
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().cause.find("osm upgrade") != std::string::npos);
+    api.set_fault({});
+    executor.run_for(10min);
+    CHECK(hook().at("failurePolicy") == "Fail");
+    CHECK(reconciler->problems().empty());
+  }
+
+  // By an admission policy, which allows the object as it was and as it is wanted.
+  TEST_CASE_FIXTURE(Fixture, "an object that is refused half restored is restored at once") {
+    const json::object before = live();
+    api.set_fault([](const std::string& call) {
+      return call.rfind("patch", 0) == 0 ? Status(Error{ErrorCode::kPermissionDenied, "no"})
+                                         : Status();
+    });
+    edit([](json::object& object) {
+      first_hook(object)["failurePolicy"] = "Ignore";
+      object["webhooks"].as_array().push_back(json::object{{"name", "theirs"}});
+    });
+    executor.run_until_idle();
+    CHECK(live().at("webhooks") == before.at("webhooks"));
+    CHECK(reconciler->problems().empty());
+    CHECK(repairs() == 1);
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "every CRD is installed, and put back when deleted") {

@@ -40,6 +40,8 @@ KINDS = {
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions", False),
     "MutatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", False),
     "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", False),
+    "ValidatingAdmissionPolicy": ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies", False),
+    "ValidatingAdmissionPolicyBinding": ("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings", False),
     "TrafficTarget": ("access.smi-spec.io/v1alpha3", "traffictargets", True),
     "HTTPRouteGroup": ("specs.smi-spec.io/v1alpha4", "httproutegroups", True),
     "TCPRoute": ("specs.smi-spec.io/v1alpha4", "tcproutes", True),

@@ -33,10 +33,13 @@ def settings(*values):
     return [word for value in wanted for word in ("--set", value)]
 
 
+POLICIES = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"  # the tests' clusters have it
+
+
 def rendered(*values):
     """The objects that `osm install` with these values applies."""
     ran = subprocess.run(
-        [meshcase._programs.osm, "install", "--dry-run", "-o", "json", *settings(*values)],
+        [meshcase._programs.osm, "install", "--dry-run", "-o", "json", "--api-versions", POLICIES, *settings(*values)],
         check=True,
         capture_output=True,
         text=True,

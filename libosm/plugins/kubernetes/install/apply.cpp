@@ -9,6 +9,7 @@
 
 #include "base/json.hpp"
 #include "kubernetes/client/api.hpp"
+#include "kubernetes/client/api_status.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/install/installed.hpp"
 #include "kubernetes/install/stored_versions.hpp"
@@ -148,6 +149,19 @@ Result<Application> apply_manifest(Cluster& cluster, const Manifest& manifest, b
   return Application{object.name(), !before.ok() ? Change::kCreated
                                     : same       ? Change::kUnchanged
                                                  : Change::kChanged};
+}
+
+Result<std::vector<std::string>> served_kinds(Cluster& cluster) {
+  const Resource& policies = kAdmissionPolicies;
+  OSM_TRY(const net::Response response,
+          cluster.api().forward({.target = "/apis/" + policies.api_version()}));
+  if (response.status >= 300)
+    return error_of_response(response, "ask for the kinds of " + policies.api_version());
+  OSM_TRY(const json::object served, parse_json_object(response.body, cluster.server()));
+  for (const json::value& kind : list_at(served, "resources"))
+    if (text_at(kind, "name") == policies.plural)
+      return std::vector{policies.api_version() + '/' + std::string(policies.kind)};
+  return std::vector<std::string>();
 }
 
 Result<std::string> missing_part(Cluster& cluster, const std::vector<Manifest>& manifests) {

@@ -93,8 +93,10 @@ bool is_installed(const json::object& object) {
 Result<std::vector<json::object>> list_installed(Api& api, const Resource& resource,
                                                  const std::string& mesh_name,
                                                  const std::string& osm_namespace) {
-  OSM_TRY(auto objects,
-          list_all(api, {.resource = resource, .label_selector = mesh_selector(mesh_name)}));
+  auto listed = list_all(api, {.resource = resource, .label_selector = mesh_selector(mesh_name)});
+  if (!listed.ok() && listed.error().code == ErrorCode::kNotFound)
+    return std::vector<json::object>();
+  OSM_TRY(std::vector<json::object> objects, std::move(listed));
   std::erase_if(objects, [&](const json::object& object) {
     const std::string ns = metadata_of(object).ns;
     const bool elsewhere = !ns.empty() && ns != osm_namespace && ns != kEventsNamespace;

@@ -20,11 +20,20 @@ inline constexpr const char* kValuesKey = "values.json";
 
 inline constexpr Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
 inline constexpr Resource kDaemonSets{"apps", "v1", "daemonsets", "DaemonSet"};
+// Kubernetes 1.29 and earlier have them not.
+inline constexpr Resource kAdmissionPolicies{"admissionregistration.k8s.io", "v1",
+                                             "validatingadmissionpolicies",
+                                             "ValidatingAdmissionPolicy", false};
+inline constexpr Resource kAdmissionPolicyBindings{"admissionregistration.k8s.io", "v1",
+                                                   "validatingadmissionpolicybindings",
+                                                   "ValidatingAdmissionPolicyBinding", false};
 // The kinds of the chart, in the order in which they are deleted: webhooks first, so that nothing
 // is refused meanwhile.
 inline constexpr std::array kInstalled{
     kMutatingWebhooks,
     kValidatingWebhooks,
+    kAdmissionPolicyBindings,
+    kAdmissionPolicies,
     Resource{"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"},
     kDaemonSets,
     kDeployments,
@@ -64,7 +73,7 @@ bool is_applied(const boost::json::value& manager, std::string_view by);
 bool is_installed(const boost::json::object& object);
 
 // The objects of one kind that `osm install` applied for a mesh in a namespace; neither CRDs nor
-// namespaces. Failure, blocking: as list_all.
+// namespaces. A kind that the cluster lacks has none. Failure, blocking: as list_all.
 Result<std::vector<boost::json::object>> list_installed(Api& api, const Resource& resource,
                                                         const std::string& mesh_name,
                                                         const std::string& osm_namespace);

@@ -132,9 +132,12 @@ Result<std::vector<Manifest>> render_chart(const ChartOptions& options) {
   OSM_TRY(const json::object changes, changes_of(options));
   OSM_TRY(json::object values, values_with(changes));
   const std::string kept = values_yaml(options.osm_namespace, changes, values);
-  const json::object root{{"Values", std::move(values)},
-                          {"Release", {{"Namespace", options.osm_namespace}}},
-                          {"Chart", {{"AppVersion", product_version()}}}};
+  const json::object root{
+      {"Values", std::move(values)},
+      {"Release", {{"Namespace", options.osm_namespace}}},
+      {"Chart", {{"AppVersion", product_version()}}},
+      {"Capabilities",
+       {{"APIVersions", json::array(options.api_versions.begin(), options.api_versions.end())}}}};
   std::vector<Manifest> manifests;
   OSM_TRY(add_objects(manifests, "namespace", namespace_yaml(options.osm_namespace)));
   for (const std::string_view crd : crd_texts())

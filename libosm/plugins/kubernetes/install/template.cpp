@@ -148,6 +148,9 @@ class Expression {
   }
 
  private:
+  static constexpr std::string_view kVersions = ".Capabilities.APIVersions";
+  static constexpr std::string_view kHas = ".Capabilities.APIVersions.Has ";
+
   void skip() { rest_ = trimmed_left(rest_); }
 
   bool take(char c) {
@@ -174,6 +177,14 @@ class Expression {
   // One function with its arguments, or one value. `piped` is the last argument.
   json::value command(const json::value* piped) {
     skip();
+    if (rest_.starts_with(kHas)) {
+      rest_.remove_prefix(kHas.size());
+      skip();
+      const json::value wanted = operand();
+      const json::value served = at(kVersions);
+      if (!served.is_array() || !wanted.is_string()) refuse("Has takes one text");
+      return std::ranges::find(served.get_array(), wanted) != served.get_array().end();
+    }
     const bool is_function = !rest_.empty() && rest_.front() >= 'a' && rest_.front() <= 'z' &&
                              !rest_.starts_with("true") && !rest_.starts_with("false");
     if (!is_function) {
@@ -190,6 +201,7 @@ class Expression {
 
   json::value operand() {
     if (take('(')) {
+      if (++depth_ > kMostParentheses) refuse("there are too many '('");
       json::value value = pipeline();
       if (!take(')')) refuse("a ')' is missing");
       return value;
@@ -251,8 +263,11 @@ class Expression {
     refuse(fmt::format("there is no function {}", name));
   }
 
+  static constexpr int kMostParentheses = 100;
+
   std::string_view rest_;
   const json::object& root_;
+  int depth_ = 0;  // of '(' so far
 };
 
 // Expands the pieces of one template.

@@ -46,6 +46,10 @@ std::string_view effect_of(const Resource& resource) {
   return "the mesh does without the objects of this kind";
 }
 
+bool is_refusal(const Error& error) {
+  return error.code == ErrorCode::kPermissionDenied || error.code == ErrorCode::kInvalidField;
+}
+
 std::chrono::nanoseconds longer(std::chrono::nanoseconds delay) {
   return std::clamp<std::chrono::nanoseconds>(delay * 2, kFirstDelay, kLongestDelay);
 }
@@ -201,10 +205,11 @@ Status Reconciler::settle(const Key& key, Wanted& wanted) {
     look_later(key, wanted.spacing - since);
     return {};
   }
-  if (!absent && is_newer(*live)) {
-    OSM_TRY(api_.update(wanted.resource, mended(wanted, *live)));
-  } else {
-    OSM_TRY(write(wanted, absent ? json::object() : *live));
+  const Status written = put_back(wanted, absent ? json::object() : *live);
+  if (!written.ok()) {
+    // An admission policy lets this account write what its chart installed, and no more.
+    if (is_refusal(written.error())) OSM_TRY(report(key, wanted, absent));
+    return written;
   }
   clear(key, wanted);
   if (std::exchange(wanted.seen, true)) note_repair(wanted, absent);
@@ -279,6 +284,12 @@ std::vector<Problem> Reconciler::problems() const {
   return problems;
 }
 
+Status Reconciler::put_back(const Wanted& wanted, const json::object& present) {
+  if (present.empty() || !is_newer(present)) return write(wanted, present);
+  OSM_TRY(api_.update(wanted.resource, mended(wanted, present)));
+  return {};
+}
+
 // Server-side apply removes only fields of this manager. Sections to which others added are
 // replaced. The version is the installer's to say: a rollback could not take it back from us.
 Status Reconciler::write(const Wanted& wanted, const json::object& present) {
@@ -289,12 +300,15 @@ Status Reconciler::write(const Wanted& wanted, const json::object& present) {
         text_at(map_at(map_at(present, "metadata"), "labels"), kVersionLabel);
     labels[kVersionLabel] = version.empty() ? std::string(product_version()) : version;
   }
-  OSM_TRY(json::object live, api_.patch(wanted.resource, {}, metadata_of(wanted.object).name,
-                                        {.type = PatchType::kApply,
-                                         .body = json::serialize(body),
-                                         .field_manager = kReconcilerManager,
-                                         .force = true}));
-  if (holds(live, wanted.object)) return {};
+  const auto applied = api_.patch(wanted.resource, {}, metadata_of(wanted.object).name,
+                                  {.type = PatchType::kApply,
+                                   .body = json::serialize(body),
+                                   .field_manager = kReconcilerManager,
+                                   .force = true});
+  // An object that is neither as it was nor as it is wanted may be refused; the whole one is not.
+  if (!applied.ok() && (present.empty() || !is_refusal(applied.error()))) return applied.error();
+  json::object live = applied.ok() ? *applied : present;
+  if (applied.ok() && holds(live, wanted.object)) return {};
   for (const auto& [key, value] : body.as_object())
     if (value.is_array() || value.is_object())
       if (key != "metadata") live[key] = value;

@@ -66,6 +66,7 @@ class Reconciler {
   // Ok: the object is as wanted, or a later look is scheduled.
   Status settle(const Key& key, Wanted& wanted);
   // `present`: the object as it is; empty: it is missing.
+  Status put_back(const Wanted& wanted, const boost::json::object& present);
   Status write(const Wanted& wanted, const boost::json::object& present);
   // Adds the problem, and writes the Event. Failure: the Event's; a later look tries again.
   Status report(const Key& key, Wanted& wanted, bool missing);
