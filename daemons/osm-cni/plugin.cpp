@@ -173,7 +173,8 @@ Answer answer(const std::map<std::string, std::string>& environment, std::string
   if (call.command == "DEL" || call.command == "GC") return {};
   if (call.command == "STATUS") return status(call, root);
   if (call.command != "ADD" && call.command != "CHECK")
-    return error_of({Code::kInvalidEnvironment, "CNI_COMMAND '" + call.command + "' is unknown"},
+    return error_of({Code::kInvalidEnvironment, "CNI_COMMAND is unknown",  // any bytes: no JSON
+                     "ADD, CHECK, DEL, GC, STATUS and VERSION are known"},
                     call.version);
   if (call.ns.empty())
     return error_of({Code::kInvalidEnvironment, "CNI_NETNS is missing"}, call.version);
