@@ -2,8 +2,9 @@
 """Ambiguous HTTP requests reach the application only if a policy allows what the application sees
 (docs/security.md, threats 31 and 32).
 
-The application records each request as its bytes arrive. Requests are raw, and take two ways: through
-the client's Envoy, and straight to the server's Envoy with the client's workload certificate.
+The application records each request as its bytes arrive. Requests are raw, of HTTP/1.1 with upgrades
+and of HTTP/2, and take two ways: through the client's Envoy, and straight to the server's Envoy with the
+client's workload certificate.
 
 usage: requests_test.py --bin DIRECTORY --envoy FILE
 """
@@ -12,9 +13,16 @@ import http.client
 import socket
 import threading
 
+import h2.config
+import h2.connection
+import h2.events
+import hpack
+from hyperframe.frame import Frame, GoAwayFrame, HeadersFrame, RstStreamFrame, SettingsFrame
+
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import ADS_PORT
 from lib.mesh.xds_client import WorkloadCertificate
+from lib.net.http2 import CLOSED, PREFACE, block
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
 
@@ -38,15 +46,38 @@ class Recorder:
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection):
+        """Knows no upgrades: whatever comes behind such a request would be another one."""
         with connection, connection.makefile("rb") as stream:
-            head = []
-            while line := stream.readline().rstrip(b"\r\n"):
-                head.append(line)
-            if not head:
-                return  # a connection without a request
-            self.heard.append(head)
-            stream.read(int((values(head, b"content-length") or [0])[0]))
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            more = True
+            while more:
+                head = []
+                while line := stream.readline().rstrip(b"\r\n"):
+                    head.append(line)
+                if not head:
+                    return  # a connection without a request
+                if head == [b"PRI * HTTP/2.0"]:
+                    return self._answer_http2(connection, stream)
+                self.heard.append(head)
+                more = values(head, b"upgrade")
+                if not more:
+                    stream.read(int((values(head, b"content-length") or [0])[0]))
+                end = b"" if more else b"connection: close\r\n"
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n" + end + b"\r\n")
+
+    def _answer_http2(self, connection, stream):
+        """Envoy speaks to the application as the caller speaks to Envoy."""
+        server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=False))
+        server.initiate_connection()
+        data = PREFACE[: -len(b"SM\r\n\r\n")]
+        while data:
+            for event in server.receive_data(data):
+                if isinstance(event, h2.events.RequestReceived):
+                    named = dict(event.headers)
+                    line = named[b":method"] + b" " + named[b":path"] + b" HTTP/2"
+                    self.heard.append([line, *(name + b": " + value for name, value in event.headers)])
+                    server.send_headers(event.stream_id, [(":status", "200")], end_stream=True)
+            connection.sendall(server.data_to_send())
+            data = stream.read1(65536)
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
@@ -54,7 +85,8 @@ class Recorder:
 
 
 def values(head, name):
-    fields = (line.split(b":", 1) for line in head[1:])
+    # A name of HTTP/2 may begin with a colon.
+    fields = ((line[:1] + key, value) for line in head[1:] for key, value in [line[1:].split(b":", 1)])
     return [value.strip() for key, value in fields if key.lower() == name]
 
 
@@ -164,6 +196,93 @@ HEADERS = {
 }
 
 
+def upgrade(target, protocol, *headers, body=b""):
+    return get(target, b"connection: upgrade", b"upgrade: " + protocol, *headers, body=body)
+
+
+UPGRADES = {
+    "to a WebSocket": (upgrade(BOOKS, b"websocket"), BOOKS),
+    "to a WebSocket, with a second request behind it": (upgrade(BOOKS, b"websocket", body=HIDDEN), BOOKS),
+    "to a WebSocket, with a length": (upgrade(BOOKS, b"websocket", length(HIDDEN), body=HIDDEN), BOOKS),
+    "to a WebSocket, with chunks": (upgrade(BOOKS, b"websocket", CHUNKED, body=CHUNKS), BOOKS),
+    "to a WebSocket, of another path": (upgrade(b"/admin", b"websocket"), NOTHING),
+    "to a WebSocket, of another method": (
+        get(BOOKS, b"connection: upgrade", b"upgrade: websocket", method=b"POST"),
+        NOTHING,
+    ),
+    "to a protocol that is not known": (upgrade(BOOKS, b"x", body=HIDDEN), NOTHING),
+    "to two protocols": (upgrade(BOOKS, b"websocket, x", body=HIDDEN), NOTHING),
+    "to TLS": (upgrade(BOOKS, b"TLS/1.2", body=HIDDEN), NOTHING),
+    "without the header `connection`": (get(BOOKS, b"upgrade: websocket", body=HIDDEN), BOOKS),
+}
+
+
+def fields(path, *headers, method=b"GET", authority=HOST):
+    """The fields of a request of HTTP/2, as they are."""
+    head = ((b":method", method), (b":scheme", b"http"), (b":path", path), (b":authority", authority))
+    return [*((name, value) for name, value in head if value is not None), *headers]
+
+
+LEVEL = (b"x-level", b"gold")
+HTTP2 = {
+    "as allowed": (fields(BOOKS), BOOKS),
+    "a query": (fields(BOOKS + b"?x=/admin"), BOOKS + b"?x=/admin"),
+    "fragment": (fields(BOOKS + b"#/../admin"), NOTHING),
+    "dot segments": (fields(OPEN + b"../admin"), NOTHING),
+    "escaped dots": (fields(OPEN + b"%2e%2E/admin"), NOTHING),
+    "escaped slash": (fields(OPEN + b"..%2fadmin"), NOTHING),
+    "escaped NUL": (fields(BOOKS + b"%00"), NOTHING),
+    "backslash": (fields(OPEN + b"..\\admin"), NOTHING),
+    "absolute form": (fields(b"http://server.server/admin"), NOTHING),
+    "no slash at the beginning": (fields(b"books-bought"), NOTHING),
+    "an empty path": (fields(b""), NOTHING),
+    "blank": (fields(BOOKS + b" /admin"), NOTHING),
+    "a line in the path": (fields(BOOKS + b" HTTP/1.1\r\nx-level: gold\r\n\r\n" + HIDDEN), NOTHING),
+    "a line in the method": (fields(BOOKS, method=b"GET /admin HTTP/1.1\r\nx:"), NOTHING),
+    "a line in a value": (fields(VIP, (b"x-a", b"b\r\nx-level: gold")), NOTHING),
+    "a line in a name": (fields(VIP, (b"x-a: b\r\nx-level", b"gold")), NOTHING),
+    "NUL in a value": (fields(VIP, (b"x-level", b"gold\0")), NOTHING),
+    "a colon in a name": (fields(VIP, (b"x-level:", b"gold")), NOTHING),
+    "upper case in a name": (fields(VIP, (b"X-Level", b"gold")), NOTHING),
+    "two paths": (fields(BOOKS, (b":path", b"/admin")), NOTHING),
+    "two methods": (fields(BOOKS, (b":method", b"PUT")), NOTHING),
+    "two authorities": (fields(BOOKS, (b":authority", b"other.host")), NOTHING),
+    "no path": (fields(None), NOTHING),
+    "no method": (fields(BOOKS, method=None), NOTHING),
+    "a pseudo-header behind a header": ([*fields(None, LEVEL), (b":path", VIP)], NOTHING),
+    "an unknown pseudo-header": (fields(BOOKS, (b":x", b"y")), NOTHING),
+    "another authority": (fields(BOOKS, authority=b"other.host"), NOTHING),
+    "user and host": (fields(BOOKS, authority=b"server.server@other.host"), NOTHING),
+    "the header that a policy names": (fields(VIP, LEVEL), VIP),
+    "that header with two values": (fields(VIP, LEVEL, (b"x-level", b"silver")), NOTHING),
+    "underscore": (fields(VIP, (b"x_level", b"gold")), NOTHING),
+    "a header that ends at the next hop": (fields(VIP, LEVEL, (b"connection", b"x-level")), NOTHING),
+    "chunks": (fields(BOOKS, (b"transfer-encoding", b"chunked")), NOTHING),
+    "an upgrade": (fields(BOOKS, (b"connection", b"upgrade"), (b"upgrade", b"websocket")), NOTHING),
+    "a tunnel": ([(b":method", b"CONNECT"), (b":authority", b"server.server:14001")], NOTHING),
+    "a tunnel to a WebSocket": (fields(BOOKS, (b":protocol", b"websocket"), method=b"CONNECT"), NOTHING),
+}
+
+
+def send_http2(dial, head):
+    """Status of a request whose fields go past every check of a library; None: it was reset."""
+    with dial() as connection, connection.makefile("rb") as stream:
+        end = HeadersFrame(1, data=block(head), flags=["END_HEADERS", "END_STREAM"]).serialize()
+        connection.sendall(PREFACE + SettingsFrame(0).serialize() + end)
+        decoder = hpack.Decoder()
+        try:
+            while len(begin := stream.read(9)) == 9:
+                frame, size = Frame.parse_frame_header(memoryview(begin))
+                frame.parse_body(memoryview(stream.read(size)))
+                if isinstance(frame, HeadersFrame):
+                    return int(dict(decoder.decode(frame.data))[":status"])
+                if isinstance(frame, (RstStreamFrame, GoAwayFrame)):
+                    return None
+        except CLOSED:
+            pass
+        return None
+
+
 class Requests(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
@@ -216,21 +335,23 @@ class Requests(meshcase.MeshCase):
             answer.read()
             return answer.status
 
-    def check(self, kinds):
+    def check(self, kinds, send=None):
+        send = send or self.send
         for way, dial in self.ways.items():
             self.app.heard.clear()
             for kind, (request, target) in kinds.items():
                 with self.subTest(way, kind=kind):
                     before = len(self.app.heard)
-                    status = self.send(dial, request)
+                    status = send(dial, request)
                     heard = self.app.heard[before:]
                     if target is NOTHING:
                         self.assertEqual(heard, [])
-                        self.assertIn(status, REFUSALS)
+                        self.assertIn(status, REFUSALS if send == self.send else {None, *REFUSALS})
                         continue
                     self.assertEqual([head[0].split(b" ")[1] for head in heard], [target])
                     self.assertEqual(status, 200)
-                    self.assertEqual(values(heard[0], b"host"), [HOST])
+                    name = b"host" if send == self.send else b":authority"
+                    self.assertEqual(values(heard[0], name), [HOST])
             with self.subTest(way, kind="nothing arrives late"):
                 self.assertEqual(self.send(dial, get(BOOKS)), 200)
                 allowed = sum(target is not NOTHING for _, target in kinds.values())
@@ -241,6 +362,10 @@ class Requests(meshcase.MeshCase):
             self.check(PATHS)
         with self.subTest("headers that occur twice"):
             self.check(HEADERS)
+        with self.subTest("upgrades"):
+            self.check(UPGRADES)
+        with self.subTest("HTTP/2"):
+            self.check(HTTP2, send_http2)
         for http_paths, other, kinds in (("normalize", b"/x", NORMALIZED), ("unchecked", b"a%2Fb", UNCHECKED)):
             with self.subTest("with an annotation", http_paths=http_paths):
                 self.write_service(http_paths)
