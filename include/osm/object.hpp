@@ -109,6 +109,8 @@ struct OSM_API Problem {
 
   // "mesh/a.yaml:12: TrafficTarget bookstore/buyer: spec.rules[0].kind: <cause> [invalid-field]"
   std::string text() const;
+  // The same as an error, which has the code beside its text.
+  Error error() const;
   // Fills in `path` and `line` from the object's present place.
   void locate(const ObjectSource& source);
 

@@ -40,10 +40,7 @@ ObjectPhase phase_of(const ObjectStatus& status, bool pending) {
   return all_refused ? ObjectPhase::kRefused : ObjectPhase::kPending;
 }
 
-Error rejected(const ObjectStatus& status) {
-  const Problem& problem = status.problems.front();
-  return {problem.code, problem.text()};
-}
+Error rejected(const ObjectStatus& status) { return status.problems.front().error(); }
 
 Error too_late(const ObjectStatus& status) {
   std::string text = status.object.str() +

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
-#include <optional>
 
 #include "base/json.hpp"
-#include "base/numbers.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "spec/decode.hpp"
 #include "spec/object_file.hpp"
@@ -41,9 +39,9 @@ class Reader {
   Status read(const Dump& dump) {
     for (auto& result : spec::parse_yaml(dump.text, {kMaxDumpBytes, kMaxDumpNodes})) {
       if (const auto* error = std::get_if<spec::YamlError>(&result))
-        return Error{error->code,
-                     Problem{error->code, {}, dump.path, error->line, "", error->cause}.text()};
-      OSM_TRY(read_document(std::get<spec::YamlDocument>(std::move(result)), dump.path));
+        return Problem{error->code, {}, dump.path, error->line, "", error->cause}.error();
+      for (auto& item : spec::items_of(std::get<spec::YamlDocument>(std::move(result))))
+        OSM_TRY(add(std::move(item.value), {dump.path, item.line, std::move(item.lines)}));
     }
     return {};
   }
@@ -51,31 +49,6 @@ class Reader {
   Objects take() && { return std::move(objects_); }
 
  private:
-  Status read_document(spec::YamlDocument document, const std::string& path) {
-    auto* map = document.value.if_object();
-    auto* items = map == nullptr ? nullptr : map->if_contains("items");
-    if (items == nullptr || !items->is_array() || !text_at(*map, "kind").ends_with("List"))
-      return add(std::move(document.value), {path, document.line, std::move(document.lines)});
-    auto& list = items->get_array();
-    std::vector<ObjectSource> sources(list.size(), {path, document.line, {}});
-    // "items[3].spec.rules" is the field spec.rules of the fourth object.
-    for (const auto& [field, line] : document.lines) {
-      if (!field.starts_with("items[")) continue;
-      const auto end = field.find(']');
-      const auto index = number_of_item(std::string_view(field).substr(6, end - 6));
-      if (!index || *index >= sources.size()) continue;
-      if (end + 1 == field.size()) sources[*index].line = line;
-      if (end + 2 < field.size()) sources[*index].fields.emplace(field.substr(end + 2), line);
-    }
-    for (std::size_t i = 0; i < list.size(); ++i)
-      OSM_TRY(add(std::move(list[i]), std::move(sources[i])));
-    return {};
-  }
-
-  static std::optional<std::size_t> number_of_item(std::string_view text) {
-    return number_of<std::size_t>(text);
-  }
-
   Status add(json::value document, ObjectSource source) {
     auto object = std::make_shared<Object>();
     object->source = std::move(source);
@@ -84,7 +57,7 @@ class Reader {
     const bool named = !object->key.kind.empty() && !object->api_version.empty();
     if (!problems.empty() && (!named || is_kind_of_mesh(*object))) {
       problems.front().locate(object->source);
-      return Error{problems.front().code, problems.front().text()};
+      return problems.front().error();
     }
     const auto [at, first] = places_.emplace(object->key, objects_.all.size());
     if (first) {

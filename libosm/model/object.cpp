@@ -24,11 +24,15 @@ int ObjectSource::line_of(std::string_view field) const {
 }
 
 std::string Problem::text() const {
+  return error().message + " [" + std::string(error_code_text(code)) + ']';
+}
+
+Error Problem::error() const {
   std::string out;
   if (!path.empty()) out += path + (line > 0 ? ':' + std::to_string(line) : "") + ": ";
   if (!object.kind.empty()) out += object.str() + ": ";
   if (!field.empty()) out += field + ": ";
-  return out + cause + " [" + std::string(error_code_text(code)) + ']';
+  return {code, out + cause};
 }
 
 void Problem::locate(const ObjectSource& source) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "osm/spec/kinds.hpp"
+#include "spec/yaml.hpp"
 
 namespace osm::inline v1::spec {
 
@@ -20,9 +21,13 @@ struct ObjectFile {
   bool readable() const { return broken.empty(); }
 };
 
+// The objects in a List, such as `kubectl get -o yaml` writes, or the document itself.
+std::vector<YamlDocument> items_of(YamlDocument document);
+
 // Fills in the common fields of all objects, and as many as it can of a bad one: problems name it.
 // Result: the faults, without path and line.
-std::vector<Problem> read_metadata(const boost::json::value& document, Object& object);
+std::vector<Problem> read_metadata(const boost::json::value& document, Object& object,
+                                   const Kinds& kinds = mesh_kinds());
 
 // Problems name `path` as the place of the text. Failure: none.
 ObjectFile read_object_file(std::string_view text, const std::string& path,

@@ -9,23 +9,22 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <sstream>
 
 #include "base/numbers.hpp"
 #include "base/utf8.hpp"
+#include "spec/document_builder.hpp"
+#include "spec/json_text.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxPathBytes = 512;  // longer paths get their ancestor's line
 constexpr std::string_view kTagPrefix = "tag:yaml.org,2002:";
-
-struct Refused {
-  YamlError error;
-};
 
 std::optional<json::value> integer_of(std::string_view text) {
   const bool negative = text.starts_with('-');
@@ -85,32 +84,33 @@ std::size_t depth_of(const json::value& value) {
   return deepest + (value.is_structured() ? 1 : 0);
 }
 
-// Builds one value from yaml-cpp's events. It throws on refusal; parse_document catches that.
-class Builder final : public YAML::EventHandler {
+// Gives yaml-cpp's events to a builder, and expands aliases.
+class YamlEvents final : public YAML::EventHandler {
  public:
-  Builder(int first_line, std::size_t max_nodes) : first_line_(first_line), max_nodes_(max_nodes) {}
+  YamlEvents(int first_line, std::size_t max_nodes)
+      : first_line_(first_line), builder_(max_nodes) {}
 
-  YamlDocument take() { return {std::move(root_), line_, std::move(lines_)}; }
-  bool empty() const { return line_ == 0; }
+  DocumentBuilder& builder() { return builder_; }
 
   void OnDocumentStart(const YAML::Mark&) override {
-    if (line_ != 0)
-      throw Refused{{ErrorCode::kInvalidSyntax, line_, "a second document without a `---` line"}};
+    if (!builder_.empty())
+      throw Refused{
+          {ErrorCode::kInvalidSyntax, builder_.line(), "a second document without a `---` line"}};
   }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (at_key()) refuse(mark, "an empty or null key");
-    add(mark, anchor, json::value(nullptr));
+    if (builder_.at_key()) refuse(mark, "an empty or null key");
+    remember(anchor, builder_.add(line_of(mark), json::value(nullptr)));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (at_key()) refuse(mark, "an alias as a key");
+    if (builder_.at_key()) refuse(mark, "an alias as a key");
     const auto at = anchors_.find(anchor);
     if (at == anchors_.end()) refuse(mark, "an alias inside its own anchor");
-    spend(at->second.weight, line_of(mark));
-    if (frames_.size() + at->second.depth > kMaxDepth) too_deep(mark);
-    add(mark, YAML::NullAnchor, json::value(at->second.value));
+    builder_.spend(at->second.weight, line_of(mark));
+    builder_.check_depth(at->second.depth, line_of(mark));
+    builder_.add(line_of(mark), json::value(at->second.value));
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -118,14 +118,13 @@ class Builder final : public YAML::EventHandler {
     // yaml-cpp makes one byte of the escapes \N and \_.
     if (!is_utf8(text))
       refuse(mark, R"(an escape that is not UTF-8 text; write \u0085 for \N and \u00a0 for \_)");
-    if (at_key()) {
-      take_key(mark, text);
-      return;
-    }
-    if (tag == "?") {
-      add(mark, anchor, plain_scalar(text));
+    if (builder_.at_key()) {
+      if (text == "<<") refuse(mark, "merge keys (<<) are not supported; write the fields out");
+      builder_.key(line_of(mark), text);
+    } else if (tag == "?") {
+      remember(anchor, builder_.add(line_of(mark), plain_scalar(text)));
     } else if (tag == "!" || tag == std::string(kTagPrefix) + "str") {
-      add(mark, anchor, json::string(text));
+      remember(anchor, builder_.add(line_of(mark), json::string(text)));
     } else {
       refuse(mark, "the tag " + tag + " is not supported; leave it out");
     }
@@ -143,133 +142,53 @@ class Builder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  struct Frame {
-    json::value value;
-    std::string path;
-    YAML::anchor_t anchor = YAML::NullAnchor;
-    std::optional<std::string> key;  // a map's key, read; its value follows
-    int key_line = 0;
-  };
   struct Anchored {
     json::value value;
     std::size_t weight = 0;
     std::size_t depth = 0;
   };
 
-  [[noreturn]] void refuse(const YAML::Mark& mark, std::string cause,
-                           ErrorCode code = ErrorCode::kInvalidSyntax) const {
-    throw Refused{{code, line_of(mark), std::move(cause)}};
-  }
-  [[noreturn]] void too_deep(const YAML::Mark& mark) const {
-    refuse(mark, "nested more than " + std::to_string(kMaxDepth) + " levels deep",
-           ErrorCode::kTooLarge);
+  [[noreturn]] void refuse(const YAML::Mark& mark, std::string cause) const {
+    throw Refused{{ErrorCode::kInvalidSyntax, line_of(mark), std::move(cause)}};
   }
   int line_of(const YAML::Mark& mark) const { return first_line_ + mark.line; }
 
-  bool at_key() const {
-    return !frames_.empty() && frames_.back().value.is_object() && !frames_.back().key;
-  }
-
-  void spend(std::size_t nodes, int line) {
-    nodes_ += nodes;
-    if (nodes_ > max_nodes_)
-      throw Refused{{ErrorCode::kTooLarge, line,
-                     "more than " + std::to_string(max_nodes_) +
-                         " values, aliases expanded; split the document"}};
-  }
-
-  void take_key(const YAML::Mark& mark, const std::string& text) {
-    Frame& frame = frames_.back();
-    if (text == "<<") refuse(mark, "merge keys (<<) are not supported; write the fields out");
-    if (frame.value.get_object().contains(text))
-      refuse(mark, "duplicate key \"" + shortened(text, kMaxPathBytes) + '"');
-    frame.key = text;
-    frame.key_line = line_of(mark);
-  }
-
-  std::string path_of_next() const {
-    if (frames_.empty()) return {};
-    const Frame& frame = frames_.back();
-    if (frame.path.size() > kMaxPathBytes) return frame.path;
-    std::string path = frame.key ? field_path(frame.path, *frame.key)
-                                 : field_path(frame.path, frame.value.get_array().size());
-    // A long key would be copied into the path of everything below it.
-    if (path.size() > kMaxPathBytes) path.resize(kMaxPathBytes + 1);
-    return path;
-  }
-
-  void remember_line(const std::string& path, int line) {
-    if (!path.empty() && path.size() <= kMaxPathBytes) lines_.emplace(path, line);
-  }
-
-  // The line of a field is that of its key, not that of its value.
-  int line_of_next(const YAML::Mark& mark) const {
-    return !frames_.empty() && frames_.back().key ? frames_.back().key_line : line_of(mark);
-  }
-
-  void count(const YAML::Mark& mark) {
-    spend(1, line_of(mark));
-    if (line_ == 0) line_ = line_of(mark);
-  }
-
-  void add(const YAML::Mark& mark, YAML::anchor_t anchor, json::value value) {
-    count(mark);
-    remember_line(path_of_next(), line_of_next(mark));
-    store(anchor, std::move(value));
-  }
-
   void open(const YAML::Mark& mark, YAML::anchor_t anchor, json::value value) {
-    if (at_key()) refuse(mark, "a map or a list as a key");
-    count(mark);
-    if (frames_.size() >= kMaxDepth) too_deep(mark);
-    Frame frame{std::move(value), path_of_next(), anchor, std::nullopt, 0};
-    remember_line(frame.path, line_of_next(mark));
-    frames_.push_back(std::move(frame));
+    if (builder_.at_key()) refuse(mark, "a map or a list as a key");
+    builder_.open(line_of(mark), std::move(value));
+    open_.push_back(anchor);
   }
 
   void close() {
-    Frame frame = std::move(frames_.back());
-    frames_.pop_back();
-    store(frame.anchor, std::move(frame.value));
+    const YAML::anchor_t anchor = open_.back();
+    open_.pop_back();
+    remember(anchor, builder_.close());
   }
 
-  void store(YAML::anchor_t anchor, json::value value) {
-    if (anchor != YAML::NullAnchor) {
-      // Nested anchors are copied repeatedly, so they count like aliases.
-      const std::size_t weight = weight_of(value);
-      spend(weight, line_);
-      anchors_[anchor] = {value, weight, depth_of(value)};
-    }
-    if (frames_.empty()) {
-      root_ = std::move(value);
-    } else if (Frame& frame = frames_.back(); frame.key) {
-      frame.value.get_object().emplace(*frame.key, std::move(value));
-      frame.key.reset();
-    } else {
-      frame.value.get_array().push_back(std::move(value));
-    }
+  // Nested anchors are copied repeatedly, so they count like aliases.
+  void remember(YAML::anchor_t anchor, const json::value& value) {
+    if (anchor == YAML::NullAnchor) return;
+    const std::size_t weight = weight_of(value);
+    builder_.spend(weight, builder_.line());
+    anchors_[anchor] = {value, weight, depth_of(value)};
   }
 
   const int first_line_;
-  const std::size_t max_nodes_;
-  int line_ = 0;
-  std::size_t nodes_ = 0;
-  std::vector<Frame> frames_;
+  DocumentBuilder builder_;
+  std::vector<YAML::anchor_t> open_;  // of the open maps and lists
   std::map<YAML::anchor_t, Anchored> anchors_;
-  json::value root_;
-  std::map<std::string, int> lines_;
 };
 
 std::optional<YamlResult> parse_document(std::string_view text, int first_line,
                                          std::size_t max_nodes) {
   std::istringstream in{std::string(text)};
-  Builder builder(first_line, max_nodes);
+  YamlEvents events(first_line, max_nodes);
   try {
     YAML::Parser parser(in);
-    while (parser.HandleNextDocument(builder)) {
+    while (parser.HandleNextDocument(events)) {
     }
-    if (builder.empty()) return std::nullopt;
-    return builder.take();
+    if (events.builder().empty()) return std::nullopt;
+    return events.builder().take();
   } catch (const Refused& refused) {
     return refused.error;
   } catch (const YAML::Exception& fault) {
@@ -303,6 +222,51 @@ int line_of_bad_text(std::string_view text) {
 
 bool is_separator(std::string_view line) {
   return line.starts_with("---") && (line.size() == 3 || line[3] == ' ' || line[3] == '\t');
+}
+
+// What stands between two separators.
+struct TextSection {
+  std::string_view text;
+  int first_line = 1;
+};
+
+bool is_error(const YamlResult& result) { return std::holds_alternative<YamlError>(result); }
+
+// The section without a separator that has its line for itself, and without blank space.
+TextSection without_separator(TextSection section) {
+  std::string_view& text = section.text;
+  if (const auto end = std::min(text.find('\n'), text.size());
+      is_separator(text) && text.substr(0, end).find_first_not_of("- \t\r") == text.npos) {
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++section.first_line;
+  }
+  const auto begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  section.first_line += static_cast<int>(std::count(text.begin(), text.begin() + begin, '\n'));
+  text.remove_prefix(begin);
+  return section;
+}
+
+// True if a text that begins with '{' was meant as JSON: its first key is in quotes.
+bool has_quoted_key(std::string_view text) {
+  const auto key = text.find_first_not_of(" \t\r\n", 1);
+  return key != text.npos && text[key] == '"';
+}
+
+// A section that begins with '{' is JSON, unless only YAML can read it.
+void parse_section(const TextSection& section, std::size_t max_nodes,
+                   std::vector<YamlResult>& out) {
+  const TextSection inner = without_separator(section);
+  std::vector<YamlResult> as_json;
+  if (inner.text.starts_with('{')) as_json = parse_json(inner.text, inner.first_line, max_nodes);
+  if (!as_json.empty() && std::none_of(as_json.begin(), as_json.end(), is_error)) {
+    std::move(as_json.begin(), as_json.end(), std::back_inserter(out));
+    return;
+  }
+  auto as_yaml = parse_document(section.text, section.first_line, max_nodes);
+  if (!as_yaml) return;
+  const bool neither = !as_json.empty() && is_error(*as_yaml);
+  out.push_back(neither && has_quoted_key(inner.text) ? std::move(as_json.back())
+                                                      : *std::move(as_yaml));
 }
 
 bool has_content(std::string_view line) {
@@ -359,8 +323,7 @@ std::vector<YamlResult> parse_yaml(std::string_view text, const YamlLimits& limi
   bool content = false;
   const auto finish = [&](std::size_t end) {
     if (content)
-      if (auto document = parse_document(text.substr(start, end - start), first_line, limits.nodes))
-        documents.push_back(*std::move(document));
+      parse_section({text.substr(start, end - start), first_line}, limits.nodes, documents);
     start = end;
     first_line = line_number;
     content = false;

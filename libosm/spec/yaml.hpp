@@ -1,4 +1,4 @@
-// Parses YAML (and JSON, which is YAML) into JSON values with their lines. Types follow YAML's core
+// Parses YAML and JSON into JSON values with their lines. Types of YAML follow its core
 // schema: quoted scalars stay strings; plain ones may be null, bool, int or float. Input is
 // hostile: depth, nodes and aliases are limited. Ambiguous input (duplicate keys, merge keys, own
 // tags) is refused rather than guessed.
@@ -40,8 +40,8 @@ struct YamlError {
 
 using YamlResult = std::variant<YamlDocument, YamlError>;
 
-// Every document of a text, split at its `---` lines and parsed separately. Documents without
-// content are skipped. Never throws.
+// Every document of a text, split at its `---` lines and parsed separately. JSON between two such
+// lines may be several documents. Documents without content are skipped. Never throws.
 std::vector<YamlResult> parse_yaml(std::string_view text, const YamlLimits& limits = {});
 
 // Path of a field, in the one form for all messages: "a.b[0]", "labels[app.kubernetes.io/name]".

@@ -101,6 +101,30 @@ TEST_SUITE("spec::parse_yaml") {
     CHECK(json_of("a: ---b\n") == R"({"a":"---b"})");
   }
 
+  TEST_CASE("JSON is read as JSON: escapes, several values, and the line of each field") {
+    CHECK(json_of(R"({"a": "\ud83d\ude00"})") == "{\"a\":\"\xf0\x9f\x98\x80\"}");
+    const auto several =
+        parse_yaml("{\"a\":1}{\"a\":2}\n\n{\n \"a\": {\"b\": [3,\n  4]}\n}\n---\na: 5\n");
+    REQUIRE(several.size() == 4);
+    const auto& third = std::get<YamlDocument>(several[2]);
+    CHECK(third.line == 3);
+    CHECK(third.lines.at("a.b") == 4);
+    CHECK(third.lines.at("a.b[1]") == 5);
+    CHECK(std::get<YamlDocument>(several[1]).line == 1);
+    CHECK(std::get<YamlDocument>(several[3]).line == 8);
+    CHECK(parse_yaml("---\n{\"a\": 1}\n---\n{\"b\": \"\\ud83d\\ude00\"}\n").size() == 2);
+    // Text that only YAML reads stays YAML.
+    CHECK(json_of("{a: 1, b: [x]}") == R"({"a":1,"b":["x"]})");
+    CHECK(json_of("{\"a\": x} # note") == R"({"a":"x"})");
+    const YamlError broken = error_of("{\"a\": 1,\n \"b\": \"\\ud83d\"\n}\n");
+    CHECK(broken.line == 2);
+    CHECK_MESSAGE(broken.cause.starts_with("not JSON: "), broken.cause);
+    CHECK(error_of("{\"a\": 1}\n{\"a\": 1, \"a\": 2}\n").line == 2);
+    CHECK(error_of("{\"a\": 1}\n{\"b\": [1\n").cause.starts_with("not JSON: "));
+    CHECK(error_of("{\"a\": " + std::string(70, '[') + std::string(70, ']') + "}").code ==
+          ErrorCode::kTooLarge);
+  }
+
   TEST_CASE("a parse error has its line") {
     struct Row {
       std::string yaml;

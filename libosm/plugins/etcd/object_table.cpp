@@ -10,13 +10,10 @@
 namespace osm::inline v1::etcd {
 namespace {
 
-// read_objects() says the place and the code in its text, and a problem has them beside it.
+// read_objects() says the place in its text, and a problem has it beside it.
 Problem problem_of(const Error& error, const std::string& path) {
   Problem problem{error.code, {}, path, 0, "", error.message};
   std::string& cause = problem.cause;
-  if (const std::string code = " [" + std::string(error_code_text(error.code)) + ']';
-      cause.ends_with(code))
-    cause.resize(cause.size() - code.size());
   if (!cause.starts_with(path)) return problem;
   cause.erase(0, path.size());
   if (cause.starts_with(':')) {
