@@ -136,12 +136,12 @@ void add_mesh_options(CLI::App& app, MeshOptions& options, const std::string& na
          "--trust-domain",
          [&options](const std::string& text) { options.trust_domain = TrustDomain(text); },
          "SPIFFE trust domain of every identity")
-      ->check(names(is_dns_subdomain, "a trust domain (such as cluster.local)"))
+      ->check(names(is_dns_name, "a trust domain (such as cluster.local)"))
       ->default_str(options.trust_domain.str());
   app.add_option("--cluster-domain", options.cluster_domain,
                  "Domain of the cluster's DNS: Services are called by "
                  "NAME.NAMESPACE.svc.<domain>, and sidecars of pods find the controller by it")
-      ->check(names(is_dns_subdomain, "a DNS name (such as cluster.local)"));
+      ->check(names(is_dns_name, "a DNS name (such as cluster.local)"));
 }
 
 void add_shutdown_delay(CLI::App& app, MeshOptions& options, const std::string& note) {

@@ -122,7 +122,7 @@ int rotate_root(const Flags& flags, const RotateRootOptions& options) {
   const std::string next =
       options.name.empty() ? fmt::format("root-{:%Y%m%d-%H%M%S}", fmt::gmtime(std::time(nullptr)))
                            : options.name;
-  if (!options.trust_domain.empty() && !is_dns_subdomain(options.trust_domain))
+  if (!options.trust_domain.empty() && !is_dns_name(options.trust_domain))
     return fail(flags, {ErrorCode::kInvalidArgument,
                         "--trust-domain " + options.trust_domain +
                             ": use a DNS name: lower-case letters, digits, '-' and '.'"});

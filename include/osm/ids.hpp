@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,10 +72,18 @@ OSM_API SpiffeId spiffe_id(const TrustDomain& domain, const ServiceIdentity& ide
 // "spiffe://<trust-domain>/ns/": prefix of every workload's URI SAN (permissive mode).
 OSM_API std::string workload_spiffe_prefix(const TrustDomain& domain);
 
-// True for a DNS label of RFC 1123: lower case, digits and '-', 1 to 63 bytes / for a subdomain:
-// labels joined by dots, at most 253 bytes.
+// True for a DNS label of RFC 1123: lower case, digits and '-', 1 to 63 bytes / for a subdomain as
+// Kubernetes names objects: parts of such characters joined by dots, at most 253 bytes, of which a
+// part may have more than 63.
 OSM_API bool is_dns_label(std::string_view text);
 OSM_API bool is_dns_subdomain(std::string_view text);
+// True for a DNS name of a host in its one form: labels joined by dots, at most 253 bytes.
+OSM_API bool is_dns_name(std::string_view text);
+// A text in that form: in lower case, and without a dot at its end. Whether it is a name is not
+// checked.
+OSM_API std::string normal_dns_name(std::string_view text);
+// The same of a DNS name of a host; nullopt: it is none.
+OSM_API std::optional<std::string> dns_name_of(std::string_view text);
 // Canonical lower-case UUID text.
 OSM_API bool is_uuid(std::string_view text);
 

@@ -23,7 +23,7 @@ Subject service_subject(const TrustDomain& domain, const ServiceIdentity& identi
   const CommonName name = model::service_common_name(domain, identity);
   Subject subject{.common_name = name, .spiffe_id = spiffe_id(domain, identity)};
   // Unless it is too long. In a trust domain "svc" it could be the controller's DNS name.
-  if (is_dns_subdomain(name.str()) && domain.str() != "svc") subject.dns_names = {name.str()};
+  if (is_dns_name(name.str()) && domain.str() != "svc") subject.dns_names = {name.str()};
   return subject;
 }
 

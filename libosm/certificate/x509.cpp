@@ -68,7 +68,7 @@ std::string workload_dns_name(std::string_view id) {
 }
 
 bool may_have(const Subject& subject, const std::string& dns) {
-  if (!is_dns_subdomain(dns)) return false;
+  if (!is_dns_name(dns)) return false;
   if (subject.usage == Usage::kWorkload) return dns == workload_dns_name(subject.spiffe_id.str());
   return subject.usage == Usage::kWebhook || subject.usage == Usage::kGateway ||
          subject.usage == Usage::kController;

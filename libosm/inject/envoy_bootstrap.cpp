@@ -169,7 +169,7 @@ Status check(const EnvoyBootstrap& input) {
   for (const TrustDomain& accepted : input.trust_domain.accepted)
     names.emplace_back("trust domain", &accepted.str());
   for (const auto& [field, name] : names)
-    if (!is_dns_subdomain(*name)) return invalid(field, fmt::format("'{}' is no name", *name));
+    if (!is_dns_name(*name)) return invalid(field, fmt::format("'{}' is no name", *name));
   if (input.certificate.chain_pem.empty()) return invalid("certificate", "has no chain");
   if (input.trust_bundle_pem.empty()) return invalid("trust bundle", "is empty");
   return {};
@@ -188,7 +188,9 @@ Result<HostPort> parse_controller(const std::string& text) {
   if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
     parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
     if (!model::is_ipv6(parsed.host)) return wanted();
-  } else if (!model::is_ipv4(parsed.host) && !is_dns_subdomain(parsed.host)) {
+  } else if (auto name = dns_name_of(parsed.host)) {
+    parsed.host = *std::move(name);
+  } else {
     return wanted();
   }
   if (parsed.host == "0.0.0.0" || parsed.host == "::") {

@@ -33,7 +33,7 @@ Status check(const VmBootstrapInput& input) {
     return invalid("workload.namespace", fmt::format("'{}' is no name", input.workload.ns));
   if (!is_dns_subdomain(input.workload.name))
     return invalid("workload.name", fmt::format("'{}' is no name", input.workload.name));
-  if (!is_dns_subdomain(input.cluster_domain))
+  if (!is_dns_name(input.cluster_domain))
     return invalid("cluster_domain", fmt::format("'{}' is no DNS name", input.cluster_domain));
   // MeshSpec guarantees this; a host that lists Services itself may not.
   for (const Service& service : input.services) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/numbers.hpp"
+#include "model/host.hpp"
 #include "model/ip_address.hpp"
 #include "osm/values/egress.hpp"
 #include "spec/decoder.hpp"
@@ -53,22 +54,17 @@ bool is_own_machine(std::string_view name) {
 bool is_name(std::string_view text) {
   const auto last = text.substr(text.rfind('.') + 1);
   const bool number = last.find_first_not_of("0123456789") == last.npos;
-  return is_dns_subdomain(text) && (!number || model::is_ipv4(text));
+  return is_dns_name(text) && (!number || model::is_ipv4(text));
 }
 
 EgressHost host_of(const Field& field, const std::set<Port>& ports) {
-  EgressHost out{lower(field.required_text()), std::nullopt};
-  if (out.name.empty()) return out;
-  bool good = true;
-  if (const auto colon = out.name.rfind(':'); colon != std::string::npos) {
-    out.port = osm::port_of(std::string_view(out.name).substr(colon + 1));
-    good = out.port.has_value();
-    out.name.resize(colon);
-  }
-  const bool wildcard = out.name.starts_with("*.");
-  const std::string_view name = std::string_view(out.name).substr(wildcard ? 2 : 0);
-  good = good && is_name(name) && !(wildcard && model::is_ipv4(name));
-  if (!good) {
+  const std::string text = field.required_text();
+  if (text.empty()) return {};
+  const bool wildcard = text.starts_with("*.");
+  const auto host = model::host_of(std::string_view(text).substr(wildcard ? 2 : 0));
+  const std::string name = host ? host->name : "";
+  EgressHost out{(wildcard ? "*." : "") + name, host ? host->port : std::nullopt};
+  if (!is_name(name) || (wildcard && model::is_ipv4(name))) {
     field.refuse(
         "must be a host such as example.com, *.example.com or example.com:8443, without scheme "
         "and path");

@@ -25,9 +25,7 @@ constexpr DurationRule kAnswerTime{std::chrono::milliseconds(1), std::chrono::mi
 RateLimitServer server_of(const Field& limit) {
   RateLimitServer out;
   if (const Field service = limit["rateLimitService"]; service.required_map({"host", "port"})) {
-    out.host = service["host"].required_text();
-    if (!out.host.empty() && !is_host(out.host))
-      service["host"].refuse("must be a host name or an IP address, without scheme and port");
+    out.host = host_of(service["host"].required());
     out.port = service["port"].listed_port().value_or(Port{});
   }
   out.domain = limit["domain"].required_text();

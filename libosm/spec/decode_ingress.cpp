@@ -30,7 +30,7 @@ std::string principal_of(const Field& field) {
     field.refuse("must have at most " + std::to_string(kMaxPrincipalBytes) + " bytes",
                  ErrorCode::kTooLarge);
   } else if (!name.starts_with(kUri)) {
-    if (!is_dns_subdomain(name))
+    if (!is_dns_name(name))
       field.refuse("must be a name of the gateway's certificate: a DNS name, or a spiffe:// URI");
   } else if (!consists_of(name, ":/._-") || spiffe_path_of(name).size() < 2) {
     field.refuse("must be a SPIFFE id, such as spiffe://cluster.local/osm/gateway/edge.example");
@@ -79,14 +79,12 @@ void read_sources(const Field& sources, IngressBackend& out) {
 }
 
 std::string sni_host_of(const Field& field) {
-  std::string host = field.required_text();
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  std::string_view name = host;
-  if (name.starts_with("*.")) name.remove_prefix(2);
-  if (!host.empty() && !is_dns_subdomain(name))
+  const std::string text = field.required_text();
+  const std::string_view prefix = text.starts_with("*.") ? "*." : "";
+  const auto name = dns_name_of(std::string_view(text).substr(prefix.size()));
+  if (!text.empty() && !name)
     field.refuse("must be a host such as example.com or *.example.com, without scheme and port");
-  return host;
+  return std::string(prefix) + name.value_or("");
 }
 
 IngressTls tls_of(const Field& field) {

@@ -60,11 +60,7 @@ std::optional<LogLevel> log_level_of(const Field& field) {
 
 // Address of a server outside the mesh; "" counts as absent.
 void read_address(const Field& field, std::string& address) {
-  const auto text = field.text();
-  if (!text || text->empty()) return;
-  if (!is_host(*text))
-    field.refuse("must be a host name or an IP address, without scheme and port");
-  address = *text;
+  if (const auto text = field.text(); text && !text->empty()) address = host_of(field);
 }
 
 bool is_path(std::string_view text) {

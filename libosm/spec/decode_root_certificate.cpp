@@ -65,9 +65,7 @@ TresorProvider tresor_of(const Field& field) {
 }
 
 void read_server(const Field& field, VaultProvider& vault) {
-  vault.host = field["host"].required_text();
-  if (!vault.host.empty() && !is_host(vault.host))
-    field["host"].refuse("must be a DNS name or an IP address, without scheme and port");
+  vault.host = host_of(field["host"].required());
   vault.port = field["port"].port().value_or(vault.port);
   if (choice_of(field["protocol"], {"https", "http"}) == 1) vault.protocol = "http";
   if (vault.protocol == "http" && !vault.host.empty() && !is_loopback(vault.host))
@@ -200,7 +198,7 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
   const Field spec = reader.root()["spec"];
   if (spec.required_map({"trustDomain", "role", "provider", "rootFingerprints", "spiffeEnabled"})) {
     const Field domain = spec["trustDomain"];
-    root.trust_domain = domain.present() ? TrustDomain(required_subdomain(domain)) : TrustDomain();
+    root.trust_domain = domain.present() ? TrustDomain(required_dns_name(domain)) : TrustDomain();
     root.role = choice_of(spec["role"],
                           {{"active", RootRole::kActive},
                            {"passive", RootRole::kPassive},

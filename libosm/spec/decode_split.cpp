@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "base/numbers.hpp"
 #include "model/cluster_names.hpp"
+#include "model/host.hpp"
 #include "spec/decoder.hpp"
 
 namespace osm::inline v1::spec {
@@ -30,16 +31,15 @@ struct Place {
 // Reads "svc", "svc.ns", "svc.ns.svc", "svc.ns.svc.cluster" and "svc.ns.svc.<domain>", each with or
 // without ":port". The namespace must be the split's own.
 Result<NamedService> service_of(std::string_view text, const Place& own) {
-  const auto colon = text.find(':');
-  const bool with_port = colon != std::string_view::npos;
-  const std::string_view host = text.substr(0, colon);
-  const auto dot = host.find('.');
-  const std::string name(host.substr(0, dot));
   const Error unreadable{ErrorCode::kInvalidField,
                          "is not the name of a Service; write api or api." + own.ns + ".svc." +
                              own.cluster_domain + " for a Service api"};
-  if (!is_dns_label(name)) return unreadable;
-  if (with_port && !osm::port_of(text.substr(colon + 1))) return unreadable;
+  const auto written = model::host_of(text);
+  if (!written) return unreadable;
+  const bool with_port = written->port.has_value();
+  const std::string_view host = written->name;
+  const auto dot = host.find('.');
+  const std::string name(host.substr(0, dot));
   if (dot == std::string_view::npos) return NamedService{name, with_port};
 
   const std::string_view rest = host.substr(dot + 1);

@@ -132,9 +132,7 @@ DecodedPolicy decode_extension_service(const Object& object) {
   const Field spec = reader.root()["spec"];
   ExtensionService service;
   if (spec.required_map({"host", "port", "protocol", "connectTimeout"})) {
-    service.host = spec["host"].required_text();
-    if (!service.host.empty() && !is_host(service.host))
-      spec["host"].refuse("must be a host name or an IP address, without scheme and port");
+    service.host = host_of(spec["host"].required());
     service.port = spec["port"].listed_port().value_or(Port{});
     // Anything else, above all TLS, would be sent in plain text.
     choice_of(spec["protocol"], {"grpc", "h2c"});

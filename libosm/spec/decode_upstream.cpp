@@ -169,10 +169,11 @@ void read_paths(const Field& routes, UpstreamLimits& out, int& cost) {
 // ".svc.<domain>". Of another host there is none.
 ServiceName service_of(const Field& field, const std::string& own_namespace,
                        const std::string& cluster_domain) {
-  const std::string host = field.required_text();
+  const std::string text = field.required_text();
+  if (text.empty()) return {};
+  const std::string host = dns_name_of(text).value_or("");
   const auto dot = host.find('.');
-  if (host.empty()) return {};
-  if (!is_dns_subdomain(host) || dot == std::string::npos) {
+  if (dot == std::string::npos) {
     field.refuse("must be a Service's name with its namespace, such as api.shop.svc." +
                  cluster_domain + ", or a host of an Egress, such as example.com");
     return {};

@@ -54,6 +54,13 @@ std::string required_subdomain(const Field& field) {
   return name;
 }
 
+std::string required_dns_name(const Field& field) {
+  std::string name = field.required_text();
+  if (!name.empty() && !is_dns_name(name))
+    field.refuse("must be a DNS name: labels of lower-case letters, digits and '-', joined by '.'");
+  return name;
+}
+
 std::string required_account_name(const Field& field) {
   std::string name = field.required_text();
   if (name.find('.') != std::string::npos && is_dns_subdomain(name)) {
@@ -142,8 +149,12 @@ bool consists_of(std::string_view text, std::string_view marks) {
   });
 }
 
-bool is_host(std::string_view text) {
-  return model::is_ipv4(text) || model::is_ipv6(text) || is_dns_subdomain(text);
+std::string host_of(const Field& field) {
+  const auto text = field.text();
+  if (!text || model::is_ipv6(*text)) return text.value_or("");
+  if (auto name = dns_name_of(*text)) return *std::move(name);
+  field.refuse("must be a host name or an IP address, without scheme and port");
+  return {};
 }
 
 bool is_header_name(std::string_view text) {

@@ -47,6 +47,8 @@ class ObjectReader {
 // The DNS label in `field`. Absence and invalid text are refused.
 std::string required_label(const Field& field);
 std::string required_subdomain(const Field& field);
+// A DNS name of a host, in its one form. Absence and other text are refused.
+std::string required_dns_name(const Field& field);
 // The name of an account that can be an identity. Absence and other text are refused.
 std::string required_account_name(const Field& field);
 // The IPv4 network in `field`, "10.0.0.0/8". Absence and other text are refused.
@@ -83,8 +85,9 @@ struct DurationRule {
 std::optional<std::chrono::milliseconds> duration_of(const Field& field, const DurationRule& rule);
 // True if the text consists of ASCII letters, digits and `marks`.
 bool consists_of(std::string_view text, std::string_view marks);
-// An IP address or a DNS name.
-bool is_host(std::string_view text);
+// The host in `field`: an IP address, or a DNS name in its one form. Absent: empty. Other text is
+// refused, the empty one too.
+std::string host_of(const Field& field);
 // A token of RFC 9110: "x-user", never empty.
 bool is_header_name(std::string_view text);
 

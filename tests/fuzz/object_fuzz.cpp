@@ -128,7 +128,7 @@ void check_egress(const Egress& egress, const Object& object) {
               "a network has no host bits");
   if (!egress.hosts) return;
   for (const EgressHost& host : *egress.hosts) {
-    require(is_dns_subdomain(host.name.starts_with("*.") ? host.name.substr(2) : host.name),
+    require(is_dns_name(host.name.starts_with("*.") ? host.name.substr(2) : host.name),
             "a host is a DNS name or an address", host.name);
     require(!host.name.starts_with("127."), "no host is the sidecar's machine", host.name);
   }
@@ -179,7 +179,7 @@ void decode(const Object& object) {
     const auto decoded = spec::decode_root_certificate(object);
     check(object, decoded);
     if (decoded.value && decoded.value->trust_domain != TrustDomain())  // empty: the mesh's own
-      require(is_dns_subdomain(decoded.value->trust_domain.str()), "a trust domain is a DNS name");
+      require(is_dns_name(decoded.value->trust_domain.str()), "a trust domain is a DNS name");
   } else if (kind == kinds::kEgress) {
     const spec::DecodedPolicy decoded = spec::decode_egress(object);
     check_problems(object, decoded.problems, decoded.value != nullptr);

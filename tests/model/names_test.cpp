@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "model/host.hpp"
+
 using namespace osm;
 using namespace osm::model;
 
@@ -26,16 +28,42 @@ TEST_SUITE("model::names") {
     CHECK_FALSE(is_dns_label(std::string_view("a\0b", 3)));
   }
 
-  TEST_CASE("a DNS subdomain is labels joined by single dots, 253 bytes at most") {
-    for (const char* good : {"a", "a.b", "cluster.local", "x-1.y-2.z"})
+  TEST_CASE("a DNS name is labels joined by single dots, 253 bytes at most") {
+    for (const char* good : {"a", "a.b", "cluster.local", "x-1.y-2.z"}) {
       CHECK(is_dns_subdomain(good));
-    for (const char* bad : {"", ".", "a.", ".a", "a..b", "a.-b", "A.b"})
+      CHECK(is_dns_name(good));
+    }
+    for (const char* bad : {"", ".", "a.", ".a", "a..b", "a.-b", "A.b", "a_b", "-"}) {
       CHECK_FALSE(is_dns_subdomain(bad));
+      CHECK_FALSE(is_dns_name(bad));
+    }
     const std::string label(63, 'a');
     const std::string longest = label + '.' + label + '.' + label + '.' + std::string(61, 'b');
     CHECK(longest.size() == 253);
-    CHECK(is_dns_subdomain(longest));
-    CHECK_FALSE(is_dns_subdomain(longest + 'b'));
+    CHECK(is_dns_name(longest));
+    CHECK_FALSE(is_dns_name(longest + 'b'));
+    CHECK_FALSE(is_dns_name(label + 'a'));
+  }
+
+  TEST_CASE("a part of an object's name may be longer than a label") {
+    CHECK(is_dns_subdomain(std::string(64, 'a')));
+    CHECK(is_dns_subdomain(std::string(253, 'a')));
+    CHECK(is_dns_subdomain("a." + std::string(100, 'b')));
+    CHECK_FALSE(is_dns_subdomain(std::string(254, 'a')));
+  }
+
+  TEST_CASE("a DNS name is read in any case, with or without a dot at its end") {
+    CHECK(dns_name_of("API.Example.com.") == "api.example.com");
+    CHECK(dns_name_of("api") == "api");
+    for (const char* bad : {"", ".", "a..", "a b", "a_b", "\xc3\xa4"})
+      CHECK_FALSE(dns_name_of(bad).has_value());
+    const auto host = model::host_of("Api.shop.:8080");
+    REQUIRE(host);
+    CHECK(host->name == "api.shop");
+    CHECK(host->port == Port{8080});
+    CHECK(model::host_of("10.0.0.1")->port == std::nullopt);
+    for (const char* bad : {"api:", "api:0", "api:x", ":80", "[::1]:80"})
+      CHECK_FALSE(model::host_of(bad).has_value());
   }
 
   TEST_CASE("only canonical lower-case UUID text is a UUID") {

@@ -409,7 +409,7 @@ rules:
     for (const auto& [name, code, cause] :
          {std::tuple("v2.other", ErrorCode::kCrossNamespace, "own namespace, shop"),
           std::tuple("v2-0.v2.shop.svc.cluster.local", kField, "one pod of a headless Service"),
-          std::tuple("V2", kField, "not the name of a Service")}) {
+          std::tuple("v_2", kField, "not the name of a Service")}) {
       CAPTURE(name);
       const auto decoded = decode_traffic_split(
           object_of(kSplitApi, "TrafficSplit",

@@ -146,7 +146,7 @@ httpRoutes:
         {
             {"connectionSettings: {}", "spec.host", "required"},
             {"host: api", "spec.host", "with its namespace"},
-            {"host: Api.shop", "spec.host", "with its namespace"},
+            {"host: a_pi.shop", "spec.host", "with its namespace"},
             {"host: 'https://example.com'", "spec.host", "or a host of an Egress"},
             {kHost + "hosts: []", "spec.hosts", "no such field"},
             {kHost + "connectionSettings: {tcp: {maxConnections: -1}}",

@@ -38,7 +38,7 @@ Result<LogLevel> level_of(const std::string& text) {
 }
 
 Status check(const MeshOptions& options) {
-  if (!is_dns_subdomain(options.trust_domain))
+  if (!is_dns_name(options.trust_domain))
     return invalid("osm_options_set_trust_domain(): '" + options.trust_domain +
                    "' is no DNS name; write one such as cluster.local");
   if (!options.ca_directory.empty() && !options.ca_pem.empty())

@@ -100,7 +100,7 @@ Answer read_services(Bytes message) {
   const std::unique_ptr<ares_srv_reply, void (*)(void*)> owned(first, ares_free_data);
   for (const ares_srv_reply* each = first; each && out.records.size() < kMaxRecords;
        each = each->next) {
-    const auto question = question_of("A:" + normal_name(each->host));
+    const auto question = question_of("A:" + normal_dns_name(each->host));
     // A host "." says that there is no such service (RFC 2782). Port 0 cannot be dialled.
     if (question && each->port != 0)
       out.records.push_back({question->name, each->port, each->priority, each->weight});

@@ -53,7 +53,7 @@ void read(endpoint::MachineReader& reader) {
   }
   const auto written = reader.text("name", true);
   if (!written) return;
-  const std::string name = normal_name(*written);
+  const std::string name = normal_dns_name(*written);
   if (model::is_ipv4(name) || model::is_ipv6(name)) {
     reader.refuse("spec.name", "must be a DNS name; for an address use a VirtualMachine");
   } else if (!is_name(name)) {
@@ -70,13 +70,6 @@ void read(endpoint::MachineReader& reader) {
 }
 
 }  // namespace
-
-std::string normal_name(std::string name) {
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  if (name.ends_with('.')) name.pop_back();
-  return name;
-}
 
 std::string_view text_of(RecordType type) {
   switch (type) {

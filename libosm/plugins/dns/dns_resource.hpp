@@ -13,13 +13,11 @@ enum class RecordType { kA, kAaaa, kSrv };
 
 struct Question {
   RecordType type = RecordType::kA;
-  std::string name;  // lower case, no final dot
+  std::string name;  // normal_dns_name()
 
   friend auto operator<=>(const Question&, const Question&) = default;
 };
 
-// Lower case, without a final dot.
-std::string normal_name(std::string name);
 // "SRV:_http._tcp.shop.example"
 std::string id_of(const Question& question);
 // Nullopt: no such id.
