@@ -266,14 +266,13 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
 void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
                                    const ServiceTable& services_before, bool mode_changed) {
   const bool outdated = !concerned.empty() || !next_.changes.services.empty();
-  std::set<ServiceName> services;
-  for (const ServiceName& name : next_.changes.services) {
-    if (!matters_to_policy(services_before.find(name), next_.services.find(name))) continue;
-    add_clients(name, services_before, *index_, concerned);
-    services.insert(name);
-  }
+  std::vector<ServiceName> services;
+  for (const ServiceName& name : next_.changes.services)
+    if (matters_to_policy(services_before.find(name), next_.services.find(name)))
+      services.push_back(name);
+  add_clients(services, services_before, *index_, concerned);
   if (outdated) index_ = std::make_shared<const PolicyIndex>(next_.targets, next_.services);
-  for (const ServiceName& name : services) add_clients(name, next_.services, *index_, concerned);
+  add_clients(services, next_.services, *index_, concerned);
 
   TableEdit edit(next_.policies);
   if (next_.config.proxy.permissive) {

@@ -1,6 +1,7 @@
 #include "catalog/object_scope.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "catalog/resolve_egress.hpp"
@@ -47,7 +48,7 @@ class ScopeFinder {
   void add_service(const ServiceName& service) {
     scope_.everything |= snapshot_.config.proxy.permissive;
     scope_.services.insert(service);
-    add_clients(service, snapshot_.services, index_, scope_.identities);
+    add_clients({&service, 1}, snapshot_.services, index_, scope_.identities);
   }
 
   void add_split(const ObjectKey& object) {
@@ -136,8 +137,7 @@ ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapsh
   ObjectScope scope;
   scope.everything = snapshot.config.proxy.permissive && !workload.services.empty();
   scope.workloads.insert(workload.name);
-  for (const ServiceName& service : workload.services)
-    add_clients(service, snapshot.services, index, scope.identities);
+  add_clients(workload.services, snapshot.services, index, scope.identities);
   return scope;
 }
 
@@ -156,22 +156,28 @@ std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
   return out;
 }
 
-void add_clients(const ServiceName& service, const model::Table<model::ServiceEntry>& services,
-                 const PolicyIndex& index, std::set<ServiceIdentity>& out) {
-  const auto entry = services.find(service);
-  if (!entry) return;
+void add_clients(std::span<const ServiceName> names,
+                 const model::Table<model::ServiceEntry>& services, const PolicyIndex& index,
+                 std::set<ServiceIdentity>& out) {
+  std::set<ServiceIdentity> accounts;
+  std::set<std::string> idle_namespaces;
   const auto add_clients_of = [&](const model::ServiceEntry& called) {
-    const auto add_sources = [&](const PolicyIndex::Targets& targets) {
-      for (const auto& target : targets)
-        out.insert(target->policy.sources.begin(), target->policy.sources.end());
-    };
-    for (const ServiceIdentity& identity : called.identities)
-      add_sources(index.with_destination(identity));
-    if (called.idle) add_sources(index.with_destination_in(called.name.ns));
+    accounts.insert(called.identities.begin(), called.identities.end());
+    if (called.idle) idle_namespaces.insert(called.name.ns);
   };
-  add_clients_of(*entry);
-  for (const ServiceName& apex : entry->apexes)
-    if (const auto called = services.find(apex)) add_clients_of(*called);
+  for (const ServiceName& name : names) {
+    const auto entry = services.find(name);
+    if (!entry) continue;
+    add_clients_of(*entry);
+    for (const ServiceName& apex : entry->apexes)
+      if (const auto called = services.find(apex)) add_clients_of(*called);
+  }
+  const auto add_sources = [&](const PolicyIndex::Targets& targets) {
+    for (const auto& target : targets)
+      out.insert(target->policy.sources.begin(), target->policy.sources.end());
+  };
+  for (const ServiceIdentity& account : accounts) add_sources(index.with_destination(account));
+  for (const std::string& ns : idle_namespaces) add_sources(index.with_destination_in(ns));
 }
 
 void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out) {

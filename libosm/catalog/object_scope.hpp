@@ -11,6 +11,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include "catalog/resolve_policies.hpp"
@@ -41,9 +42,12 @@ ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapsh
 std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
     const ObjectScope& scope, const model::MeshSnapshot& snapshot);
 
-// The clients of every account behind `service`, and behind the apexes that split to it.
-void add_clients(const ServiceName& service, const model::Table<model::ServiceEntry>& services,
-                 const PolicyIndex& index, std::set<ServiceIdentity>& out);
+// The clients of every account behind one of `names`, and behind the apexes that split to it. An
+// account, and a namespace with idle Services, is visited once, however many of `names` it is
+// behind.
+void add_clients(std::span<const ServiceName> names,
+                 const model::Table<model::ServiceEntry>& services, const PolicyIndex& index,
+                 std::set<ServiceIdentity>& out);
 
 // Adds the source and destination identities of a target.
 void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out);

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <functional>
 #include <random>
 
@@ -21,6 +23,12 @@ using osm::testing::MemoryMeshSpec;
 using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
 
 namespace {
+
+double thread_cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
 
 // Two providers, a specification, and a builder that hears of every change.
 struct Mesh {
@@ -465,6 +473,34 @@ TEST_SUITE("catalog::MeshBuilder") {
         [&] { shop.vm.set_endpoints(service_name("store"), {served_at("10.0.0.7", "store")}); });
     CHECK(back.changes.identities == std::set{identity("store")});
     CHECK(back.upstreams_of(identity("buyer")) == upstreams);
+  }
+
+  TEST_CASE("the first build of many idle services takes time in proportion to their number") {
+    const auto cpu_of_build = [](int count) {
+      osm::testing::MemoryMeshSpec spec;
+      osm::testing::MemoryEndpointsProvider vm{"vm"};
+      spec.put_namespace(kNs);
+      spec.put(smi::TcpRoute{.name = {kNs, "any"}, .ports = {}});
+      for (int i = 0; i < count; ++i) {
+        const std::string name = "s" + std::to_string(i);
+        Service idle =
+            service(name, "10.1." + std::to_string(i / 250) + '.' + std::to_string(i % 250));
+        spec.put(idle);
+        vm.set_endpoints(idle.name, {});
+        spec.put(target(name, name, {"client"}, {tcp_rule("any")}));
+      }
+      MeshBuilder builder(spec, {{&vm}}, {&vm}, TrustDomain("cluster.local"));
+      const double before = thread_cpu_seconds();
+      const auto built = builder.build();
+      const double used = thread_cpu_seconds() - before;
+      REQUIRE(built->services.find(service_name("s0"))->idle);
+      CHECK(built->upstreams_of(identity("client"))->size() == static_cast<std::size_t>(count));
+      return used;
+    };
+    // Eight times as many: 64 times the time if each idle Service visited each target.
+    const double few = std::min(cpu_of_build(250), cpu_of_build(250));
+    const double many = cpu_of_build(2000);
+    CHECK_MESSAGE(many < 24 * few, "250: " << few << " s, 2000: " << many << " s");
   }
 
   TEST_CASE("a service of denied accounts alone is idle: egress must not carry its requests") {
