@@ -1,5 +1,8 @@
 #include "daemon.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 #include <shared_mutex>
@@ -13,6 +16,7 @@ namespace {
 
 constexpr std::chrono::seconds kShutdownDeadline{5};
 constexpr std::chrono::milliseconds kHttpDeadline{600};
+constexpr std::chrono::milliseconds kLastLines{1000};
 
 // The source of health and metrics: first the start, then the daemon.
 class Monitored {
@@ -33,6 +37,11 @@ class Monitored {
                                   const std::shared_lock lock(mutex_);
                                   return daemon_ ? daemon_->missing() : startup_.missing();
                                 },
+                            .hanging =
+                                [this] {
+                                  const std::shared_lock lock(mutex_);
+                                  return daemon_ ? daemon_->hanging() : std::vector<std::string>();
+                                },
                             .problems =
                                 [this] {
                                   const std::shared_lock lock(mutex_);
@@ -51,8 +60,11 @@ class Monitored {
   const Daemon* daemon_ = nullptr;  // guarded by mutex_
 };
 
-int fail(const std::string& name, const Error& error) {
-  std::cerr << name << ": " << error.message << '\n';
+// After the lines of the log. If nobody reads them, the process ends all the same.
+int fail(const std::string& name, const Error& error, OwnRuntime& runtime) {
+  pollfd reader{STDERR_FILENO, POLLOUT, 0};
+  if (runtime.json_log().flush(kLastLines) && ::poll(&reader, 1, 0) == 1)
+    std::cerr << name << ": " << error.message << '\n';
   return 1;
 }
 
@@ -72,17 +84,20 @@ int run(const RunOptions& options, const Start& start) {
   Startup startup(runtime, signal);
   Monitored monitored(startup);
   auto http = monitored.serve(options.http_address, runtime);
-  if (!http.ok()) return fail(name, http.error());
+  if (!http.ok()) return fail(name, http.error(), runtime);
   startup.set_http_address((*http)->address());
   // Nothing is served yet that an end at once would break, and an attempt may take long.
-  signal.exit_soon([&] { runtime.log.info(name + " stopped while it started"); });
+  signal.exit_soon([&] {
+    runtime.log.info(name + " stopped while it started");
+    runtime.json_log().flush(kLastLines);
+  });
   auto daemon = start(runtime, startup);
   signal.exit_soon(nullptr);
   if (!daemon.ok() && signal.wait_for({})) {
     runtime.log.info(name + " stopped while it started");
     return 0;
   }
-  if (!daemon.ok()) return fail(name, daemon.error());
+  if (!daemon.ok()) return fail(name, daemon.error(), runtime);
   monitored.set(daemon->get());
   if (runtime.log.enabled(LogLevel::kInfo)) {
     std::vector<LogField> facts{{"version", kVersion}, {"commit", kCommit}};

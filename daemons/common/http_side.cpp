@@ -12,6 +12,18 @@
 namespace osm::daemon {
 namespace {
 
+std::string list_of(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += "- " + item + '\n';
+  return text;
+}
+
+net::Response alive(const HttpSideOptions& options) {
+  const std::vector<std::string> hanging = options.hanging();
+  if (hanging.empty()) return net::text_response("Service is alive\n");
+  return net::text_response("Service hangs:\n" + list_of(hanging), 503);
+}
+
 // A CA that does not sign is told and does not count: every replica has the same CA, and what they
 // serve is needed all the more.
 net::Response ready(const HttpSideOptions& options) {
@@ -22,9 +34,7 @@ net::Response ready(const HttpSideOptions& options) {
       if (problem.path == kAuthority) text += "- in spite of " + problem.text() + '\n';
     return net::text_response(std::move(text));
   }
-  std::string text = "Service is not ready. Waiting for:\n";
-  for (const std::string& item : missing) text += "- " + item + '\n';
-  return net::text_response(std::move(text), 503);
+  return net::text_response("Service is not ready. Waiting for:\n" + list_of(missing), 503);
 }
 
 constexpr std::size_t kMaxProblemSamples = 500;
@@ -107,9 +117,7 @@ net::Response measured(const net::Router& router, const net::Request& request, R
 
 Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& options) {
   net::Router router;
-  router
-      .get("/health/alive",
-           [](const net::Request&) { return net::text_response("Service is alive\n"); })
+  router.get("/health/alive", [options](const net::Request&) { return alive(options); })
       .get("/health/ready", [options](const net::Request&) { return ready(options); })
       .get("/metrics", [options](const net::Request&) { return exposition(options); })
       .get("/version", [options](const net::Request&) { return version(options); });
@@ -138,6 +146,7 @@ void describe_metrics(net::PrometheusRegistry& metrics) {
       {"osm_injector_limited_total", "Pods refused beyond a limit of injections, by limit"},
       {"osm_injector_request_seconds", "Seconds to answer the admission of a pod, by outcome"},
       {"osm_injector_requests_total", "Admissions of pods, by outcome"},
+      {"osm_log_lines_dropped_total", "Log lines that could not be written"},
       {"osm_mesh_generation", "Changes of the mesh since the start"},
       {"osm_mesh_services", "Services of the mesh"},
       {"osm_mesh_snapshot_build_seconds", "Seconds to build a snapshot of the mesh"},

@@ -29,8 +29,9 @@ struct HttpSideOptions {
   OwnRuntime& runtime;  // outlives the server
   // Reasons not to be ready, in words; empty: ready. Thread: any.
   std::function<std::vector<std::string>()> missing;
-  std::function<std::vector<Problem>()> problems;    // each becomes a sample. Thread: any.
-  std::function<std::optional<MeshVersion>()> mesh;  // none: there is none (yet). Thread: any.
+  std::function<std::vector<std::string>()> hanging;  // reasons not to be alive. Thread: any.
+  std::function<std::vector<Problem>()> problems;     // each becomes a sample. Thread: any.
+  std::function<std::optional<MeshVersion>()> mesh;   // none: there is none (yet). Thread: any.
 };
 
 // Its handlers wait for nothing and run on the mesh's threads, so health also tells that those are

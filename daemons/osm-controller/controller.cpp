@@ -62,6 +62,7 @@ class Controller final : public daemon::Daemon {
   }
 
   std::vector<std::string> missing() const override { return missing(control_plane_->status()); }
+  std::vector<std::string> hanging() const override { return control_plane_->status().hanging; }
 
   std::optional<daemon::MeshVersion> mesh() const override {
     const ControlPlaneStatus status = control_plane_->status();

@@ -4,7 +4,6 @@
 #include <grpc/support/log.h>
 
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -19,7 +18,7 @@ namespace osm::controller {
 // log function is one per process: so is this. Outlives everything that uses gRPC.
 class GrpcLog {
  public:
-  GrpcLog(LogSink& log, const Clock& clock) : log_(log), clock_(clock) {
+  GrpcLog(LogSink& log, const Clock& clock) : log_(log), limits_(clock) {
     present = this;
     gpr_set_log_function([](gpr_log_func_args* line) {
       if (GrpcLog* const self = present) self->write(*line);
@@ -35,23 +34,23 @@ class GrpcLog {
   // Most errors of gRPC are failed handshakes of foreign clients: they are warnings here, and
   // bounded, since anybody can cause them.
   void write(const gpr_log_func_args& line) {
-    if (line.severity != GPR_LOG_SEVERITY_ERROR)
-      return log_.debug("gRPC", {{"detail", line.message}});
+    const LogLevel level =
+        line.severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kWarning : LogLevel::kDebug;
+    if (!log_.enabled(level)) return;
     std::unique_lock lock(mutex_);
     // Each statement of gRPC has a limit of its own, so that frequent lines hide no rare ones.
-    const auto [limit, fresh] = limits_.try_emplace({line.file, line.line}, clock_);
-    const auto left_out = limit->second.admit();
+    const auto left_out = limits_.admit({line.file, line.line});
     lock.unlock();
     if (left_out)
-      log_.warning("gRPC", {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
+      log_.write(level, "gRPC",
+                 {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
   }
 
   static inline std::atomic<GrpcLog*> present{nullptr};
 
   LogSink& log_;
-  const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::pair<std::string, int>, LogLimit> limits_;  // guarded by mutex_
+  LogLimits<std::pair<std::string, int>> limits_;  // guarded by mutex_
 };
 
 }  // namespace osm::controller

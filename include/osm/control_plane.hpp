@@ -97,7 +97,7 @@ struct ControlPlaneOptions {
 struct ControlPlaneStatus {
   // Names of the inputs that have not synced yet, such as "mesh specification" and "endpoints
   // provider vm". The control plane configures no proxy before they have. Later the list has the
-  // ADS listener, while no connection can be accepted.
+  // ADS listener, while no connection can be accepted, and everything of `hanging`.
   std::vector<std::string> waiting_for;
   // Each provider's health.
   std::vector<ProviderStatus> providers;
@@ -110,6 +110,11 @@ struct ControlPlaneStatus {
   // True while it serves as many proxies as MeshConfig's maxDataPlaneConnections allows, and so
   // refuses further ones.
   bool full = false;
+  // Parts of the control plane that hang, in words: one of their tasks has run, or has waited for a
+  // thread of the executor, for 30 seconds. Much work is no hang, nor is the build of a large mesh.
+  // A host that finds some here ends the process, since nothing else helps. The seconds are counted
+  // between calls of status(), so ask it regularly.
+  std::vector<std::string> hanging{};
 };
 
 class OSM_API ControlPlane {

@@ -20,6 +20,7 @@
 #include "ads/renewals.hpp"
 #include "base/descriptor.hpp"
 #include "base/may_wait.hpp"
+#include "base/pulse.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 
@@ -106,6 +107,7 @@ class Server final : public AdsServer {
       : options_(options),
         deps_(deps),
         strand_(deps.runtime.executor),
+        pulse_("streams of proxies", strand_, deps.runtime.clock),
         hub_({.accepted_domains = options.accepted_domains,
               .unknown_workload_wait = options.unknown_workload_wait,
               .replica = options.replica,
@@ -113,7 +115,7 @@ class Server final : public AdsServer {
              {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board,
               deps.admits, [this] { return waiting_.load(); }}),
         renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
-        drains_(hub_, deps.runtime.log, deps_.drain_machine),
+        drains_(hub_, deps.runtime.clock, deps.runtime.log, deps_.drain_machine),
         service_(*this, deps.runtime.metrics, unary_methods(deps_)) {}
 
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
@@ -156,6 +158,7 @@ class Server final : public AdsServer {
 
   std::string address() const override { return acceptor_ ? acceptor_->address() : ""; }
   Status health() const override { return acceptor_ ? acceptor_->health() : Status(); }
+  Status alive() const override { return pulse_.check(); }
   bool full() const override { return hub_.full(); }
 
   std::vector<Proxy> list_proxies() const override {
@@ -347,6 +350,7 @@ class Server final : public AdsServer {
   const AdsServerOptions options_;
   const AdsServerDependencies deps_;
   mutable Strand strand_;
+  mutable Pulse pulse_;
   std::atomic<std::size_t> waiting_{0};
   Hub hub_;
   Renewals renewals_;

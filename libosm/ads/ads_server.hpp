@@ -71,6 +71,9 @@ class AdsServer : public StreamHost, public TrialHost, public ProgressHost {
   // Failure: kUnavailable: connections cannot be accepted now. Thread: any. Blocking: no.
   virtual Status health() const = 0;
 
+  // Failure: kUnavailable: the strand of the streams hangs (Pulse). Thread: any. Blocking: no.
+  virtual Status alive() const = 0;
+
   // True if it serves as many proxies as MeshConfig allows. Thread: any. Blocking: no.
   virtual bool full() const = 0;
 

@@ -24,8 +24,11 @@ void Drains::answer(const Result<Peer>& peer, const std::string& bytes,
   auto workload = machine_of(peer, bytes);
   if (!workload.ok()) {
     const Error& why = workload.error();
-    log_.warning("a machine's drain is refused",
-                 {{"code", std::string(error_code_text(why.code))}, {"detail", why.message}});
+    if (const auto left_out = refusals_logged_.admit())
+      log_.warning("a machine's drain is refused",
+                   {{"code", std::string(error_code_text(why.code))},
+                    {"detail", why.message},
+                    {"left_out", std::to_string(*left_out)}});
     return call->finish(close_code(why.code), why.text(), {});
   }
   if (*waiting_ >= kMaxWaitingDrains)

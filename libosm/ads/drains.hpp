@@ -12,8 +12,10 @@
 #include "ads/hub.hpp"
 #include "ads/peer.hpp"
 #include "ads/proxy_stream.hpp"
+#include "base/log_limit.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "openservicemesh/certificate/v1/proxy_certificate.pb.h"
+#include "osm/clock.hpp"
 #include "osm/log.hpp"
 #include "osm/result.hpp"
 
@@ -35,8 +37,8 @@ using DrainMachine = std::function<void(std::shared_ptr<const model::WorkloadEnt
 class Drains {
  public:
   // Lifetime: everything borrowed outlives the object. `drain` is not empty if answer() is called.
-  Drains(const Hub& hub, LogSink& log, const DrainMachine& drain)
-      : hub_(hub), log_(log), drain_(drain) {}
+  Drains(const Hub& hub, const Clock& clock, LogSink& log, const DrainMachine& drain)
+      : hub_(hub), log_(log), refusals_logged_(clock), drain_(drain) {}
 
   // Answers one call. `peer`: the verified peer, or the reason why it is not a proxy.
   void answer(const Result<Peer>& peer, const std::string& bytes,
@@ -48,6 +50,7 @@ class Drains {
 
   const Hub& hub_;
   LogSink& log_;
+  LogLimit refusals_logged_;
   const DrainMachine& drain_;
   std::shared_ptr<std::atomic<std::size_t>> waiting_ =
       std::make_shared<std::atomic<std::size_t>>(0);

@@ -27,6 +27,7 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
                 [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
                 [this](const ProxyClassPtr& entry) { on_class_unchanged(entry); }}),
       refusals_logged_(deps_.runtime.clock),
+      lines_(deps_.runtime.clock),
       queue_(options.max_unfinished_bytes),
       replica_streams_(deps_.board),
       balance_(options.rebalance ? deps_.board : nullptr),
@@ -145,9 +146,8 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   if (!stream.beside) deps_.registry.register_proxy(view(stream).proxy);
   progressed_.notify(&key);
   note_serving();
-  deps_.runtime.log.info("proxy connected", {{"uuid", key.id.str()},
-                                             {"workload", stream.workload->workload.name.str()},
-                                             {"address", stream.peer.address}});
+  say(LogLevel::kInfo, "proxy connected", stream,
+      {{"workload", stream.workload->workload.name.str()}, {"address", stream.peer.address}});
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
 }
 
@@ -310,9 +310,8 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
   if (heard->effect == Session::Effect::kAck || heard->effect == Session::Effect::kStale)
     note_acknowledged(stream);
   if (heard->effect == Session::Effect::kUnknownType)
-    deps_.runtime.log.debug("a request of an unknown xDS type is ignored",
-                            {{"uuid", stream.key().id.str()},
-                             {"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
+    say(LogLevel::kDebug, "a request of an unknown xDS type is ignored", stream,
+        {{"type", std::string(heard->type_url.substr(0, kMaxLoggedTypeUrl))}});
   queue_.push(stream.id);
   read_next(stream, heard->excess);
 }

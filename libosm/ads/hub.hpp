@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ads/class_table.hpp"
@@ -262,6 +263,8 @@ class Hub {
   void forget_returning(SteadyTime now);
 
   // Log lines and metrics: hub_report.cpp
+  void say(LogLevel level, std::string_view message, const Stream& stream,
+           std::vector<LogField> fields);
   void report_zeros() const;
   void report_behind(SteadyTime now);
   void report_queues() const;
@@ -286,6 +289,7 @@ class Hub {
   NameSetPool names_;
   ClassTable classes_;
   LogLimit refusals_logged_;
+  LogLimits<std::pair<std::string_view, model::ProxyKey>> lines_;  // by message, of say()
   PushQueue queue_;
   ProxyMemory memory_;
   ReplicaStreams replica_streams_;

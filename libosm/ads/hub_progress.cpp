@@ -249,10 +249,9 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
   if (now >= end) expired.push_back(stream.id);
   if (stream.warned || end - now > (end - peer.not_before) / 5) return;
   stream.warned = true;
-  deps_.runtime.log.warning(
-      "a proxy certificate expires soon; issue a new one before its stream is closed",
+  say(LogLevel::kWarning,
+      "a proxy certificate expires soon; issue a new one before its stream is closed", stream,
       {{"code", "certificate-ending"},
-       {"uuid", stream.key().id.str()},
        {"seconds_left",
         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(end - now).count())}});
 }

@@ -11,6 +11,19 @@ constexpr std::chrono::seconds kBehind{10};
 
 }  // namespace
 
+// A proxy can cause its lines as often as it likes, also by connecting again. Each message of a
+// proxy has a limit of its own, so that frequent lines hide no rare ones. `message`: a literal.
+void Hub::say(LogLevel level, std::string_view message, const Stream& stream,
+              std::vector<LogField> fields) {
+  LogSink& log = deps_.runtime.log;
+  if (!log.enabled(level)) return;
+  const auto left_out = lines_.admit({message, stream.key()});
+  if (!left_out) return;
+  fields.insert(fields.begin(), {"uuid", stream.key().id.str()});
+  if (*left_out > 0) fields.push_back({"left_out", std::to_string(*left_out)});
+  log.write(level, message, fields);
+}
+
 // A counter that appears with its first event shows no increase, so that no alert sees that event.
 void Hub::report_zeros() const {
   MetricsSink& metrics = deps_.runtime.metrics;
@@ -51,12 +64,12 @@ void Hub::report_queues() const {
 
 void Hub::report_flapping(const Stream& stream, LogField other) {
   deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
-  deps_.runtime.log.error("one proxy certificate is used from two addresses: is its key stolen?",
-                          {{"code", "proxy-flapping"},
-                           {"uuid", stream.key().id.str()},
-                           {"workload", stream.workload->workload.name.str()},
-                           {"address", std::string(peer_host(stream.peer.address))},
-                           std::move(other)});
+  say(LogLevel::kError, "one proxy certificate is used from two addresses: is its key stolen?",
+      stream,
+      {{"code", "proxy-flapping"},
+       {"workload", stream.workload->workload.name.str()},
+       {"address", std::string(peer_host(stream.peer.address))},
+       std::move(other)});
 }
 
 void Hub::report_twins(SteadyTime now) {
@@ -72,25 +85,23 @@ void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detai
   progressed_.notify(&key);
   if (type != XdsType::kSecret)
     refused_.notify({key, stream.workload->workload.name, type, std::string(detail)});
-  deps_.runtime.log.error("the proxy refused its configuration; its last good one is restored",
-                          {{"code", "nack"},
-                           {"uuid", stream.key().id.str()},
-                           {"workload", stream.workload->workload.name.str()},
-                           {"type", std::string(xds_type_text(type))},
-                           {"version", stream.session->state(type).last_sent_version},
-                           {"detail", std::string(detail)}});
+  say(LogLevel::kError, "the proxy refused its configuration; its last good one is restored",
+      stream,
+      {{"code", "nack"},
+       {"workload", stream.workload->workload.name.str()},
+       {"type", std::string(xds_type_text(type))},
+       {"version", stream.session->state(type).last_sent_version},
+       {"detail", std::string(detail)}});
 }
 
 void Hub::report_end(const Stream& stream, CloseCode code, const std::string& text) {
-  const std::string uuid = stream.peer.identity.id.str();
   const std::string_view reason = std::string_view(text).substr(0, text.find(':'));
   if (stream.session) {
     deps_.runtime.metrics.add("osm_streams_ended_total", {{"code", reason}}, 1);
-    deps_.runtime.log.info(
-        "proxy disconnected",
-        {{"uuid", uuid}, {"workload", stream.workload->workload.name.str()}, {"reason", text}});
+    say(LogLevel::kInfo, "proxy disconnected", stream,
+        {{"workload", stream.workload->workload.name.str()}, {"reason", text}});
   } else if (code != CloseCode::kCancelled) {
-    report_refusal(reason, {{"uuid", uuid},
+    report_refusal(reason, {{"uuid", stream.peer.identity.id.str()},
                             {"account", stream.peer.identity.account.str()},
                             {"address", stream.peer.address},
                             {"detail", text}});

@@ -28,9 +28,11 @@ void Renewals::answer(Result<Peer> peer, const std::string& bytes,
                       const std::shared_ptr<UnaryCall>& call) {
   Result<RenewalQuestion> question = read(std::move(peer), bytes);
   if (!question) {
-    log_.warning("a proxy's renewal is refused",
-                 {{"code", std::string(error_code_text(question.error().code))},
-                  {"detail", question.error().message}});
+    if (const auto left_out = refusals_logged_.admit())
+      log_.warning("a proxy's renewal is refused",
+                   {{"code", std::string(error_code_text(question.error().code))},
+                    {"detail", question.error().message},
+                    {"left_out", std::to_string(*left_out)}});
     return refuse(*call, question.error());
   }
   std::shared_ptr<void> place;  // place in the queue until the call is answered or dropped

@@ -13,6 +13,7 @@
 #include "ads/hub.hpp"
 #include "ads/peer.hpp"
 #include "ads/proxy_stream.hpp"
+#include "base/log_limit.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "openservicemesh/certificate/v1/proxy_certificate.pb.h"
 #include "osm/clock.hpp"
@@ -49,7 +50,7 @@ class Renewals {
  public:
   // Lifetime: everything borrowed outlives the object. `renew` empty: no certificates are issued.
   Renewals(const Hub& hub, const Clock& clock, LogSink& log, const RenewCertificate& renew)
-      : hub_(hub), clock_(clock), log_(log), renew_(renew) {}
+      : hub_(hub), clock_(clock), log_(log), refusals_logged_(clock), renew_(renew) {}
 
   // Answers one call. `peer`: the verified peer, or the reason why it is not a proxy.
   void answer(Result<Peer> peer, const std::string& bytes, const std::shared_ptr<UnaryCall>& call);
@@ -66,6 +67,7 @@ class Renewals {
   const Hub& hub_;
   const Clock& clock_;
   LogSink& log_;
+  LogLimit refusals_logged_;
   const RenewCertificate& renew_;
   std::map<model::ProxyKey, Window> windows_;  // windows of the last minute or two
   SteadyTime forgotten_at_{};

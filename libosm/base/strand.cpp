@@ -21,6 +21,7 @@ struct Strand::State {
   detail::CallGate gate;  // around each task
   std::mutex mutex;
   std::deque<std::function<void()>> queue;
+  std::uint64_t steps = 0;
   bool scheduled = false;
   bool stopped = false;
 };
@@ -37,6 +38,7 @@ void Strand::push(Executor& executor, const std::shared_ptr<State>& state,
     if (state->stopped) return;
     state->queue.push_back(std::move(task));
     if (std::exchange(state->scheduled, true)) return;
+    ++state->steps;
   }
   executor.post([state] { run(state); });
 }
@@ -66,6 +68,16 @@ bool Strand::running_in_this_thread() const {
   return state_->gate.inside() || executor_.running_in_this_thread();
 }
 
+void Strand::tick() {
+  const std::lock_guard lock(state_->mutex);
+  ++state_->steps;
+}
+
+Strand::Steps Strand::steps() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->steps, !state_->scheduled || state_->stopped};
+}
+
 void Strand::stop() {
   // Destroyed after the lock: what tasks capture may post or cancel here when it dies.
   std::deque<std::function<void()>> dropped;
@@ -91,6 +103,7 @@ void Strand::run(const std::shared_ptr<State>& state) {
       if (state->queue.empty()) {
         state->scheduled = false;
       } else {
+        ++state->steps;
         task = std::move(state->queue.front());
         state->queue.pop_front();
       }

@@ -1,6 +1,7 @@
 // Serializes tasks over an Executor: they run one at a time, in order, on its threads.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -24,6 +25,16 @@ class OSM_API Strand final : public Executor {
   Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override;
   // True also if only the strand can tell, since a task of it runs.
   bool running_in_this_thread() const override;
+
+  // Says that the running task goes on: a long one calls it now and then. Thread: any.
+  void tick();
+
+  // The strand's progress, for Pulse.
+  struct Steps {
+    std::uint64_t number = 0;  // of the tasks begun, of the ticks and of the ends of idleness
+    bool idle = true;          // there is no task, or it has stopped
+  };
+  Steps steps() const;
 
   // Drops queued tasks and waits for the running one (unless called by it). Later posts are
   // dropped.

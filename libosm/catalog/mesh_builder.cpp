@@ -187,6 +187,7 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
     for (const auto& service : spec_.objects().services) changed.insert(service->name);
   TableEdit edit(next_.endpoints);
   for (const ServiceName& name : changed) {
+    step_();
     if (const auto merged = served(name)) {
       edit.put(resolve_endpoints(*merged));
     } else {
@@ -215,6 +216,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
   std::set<ServiceName> concerned = spec.services;
   concerned.insert(endpoints.begin(), endpoints.end());
   for (const ServiceName& name : concerned) {
+    step_();
     const auto service = spec_.find_service(name);
     if (!service) {
       differ |= drafts_.erase(name) > 0;
@@ -253,8 +255,10 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
   TableEdit edit(next_.targets);
   for (const smi::ObjectName& name : spec.targets) edit.remove(name);  // unless it is still there:
   for (const auto& target : spec_.objects().targets)
-    if (spec.routes || spec.targets.contains(target->name))
+    if (spec.routes || spec.targets.contains(target->name)) {
+      step_();
       edit.put(resolve_target(*target, routes));
+    }
   for (const auto& [name, after] : edit.edits()) {
     if (const auto before = edit.before().find(name)) add_parties(*before, concerned);
     if (after) add_parties(*after, concerned);
@@ -281,6 +285,7 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
     if (mode_changed)
       for (const auto& target : next_.targets) add_parties(*target, concerned);
     for (const ServiceIdentity& identity : concerned) {
+      step_();
       if (!index_->names(identity)) {
         edit.remove(identity);
         continue;
@@ -359,7 +364,10 @@ void MeshBuilder::refresh_workloads(const SpecChanges& spec) {
   const auto names = std::exchange(stale_workloads_, {});
   if (all) provider_problems_.clear();
   if (all || !names.empty())
-    for (std::size_t i = 0; i < workload_providers_.size(); ++i) read_workloads(i, all, names);
+    for (std::size_t i = 0; i < workload_providers_.size(); ++i) {
+      step_();
+      read_workloads(i, all, names);
+    }
   if (spec.namespaces) claims_.set_monitored_namespaces(spec_.namespaces());
   TableEdit edit(next_.workloads);
   claims_.settle(edit);
@@ -417,8 +425,10 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec) {
 // Records changed objects for questions about their status.
 void MeshBuilder::note_objects(const std::map<ObjectKey, bool>& changed,
                                const model::MeshSnapshot& before, const PolicyIndex& index_before) {
-  for (const auto& [key, present] : changed)
+  for (const auto& [key, present] : changed) {
+    step_();
     object_changes_[key] = {.present = present, .before = scope_of(key, before, index_before)};
+  }
   for (const model::ProxyKey& proxy : next_.changes.workloads) {
     const auto old = before.workloads.find(proxy);
     if (!old) continue;

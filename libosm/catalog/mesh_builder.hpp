@@ -9,10 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catalog/mesh_hash.hpp"
@@ -45,6 +47,12 @@ class MeshBuilder {
   // Lifetime: everything borrowed outlives the builder.
   MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
               std::vector<WorkloadProvider*> workload_providers, const TrustDomains& trust_domains);
+
+  // Calls `on_step` now and then while build() runs, which may take long. Not null.
+  void on_steps(const std::function<void()>& on_step) {
+    step_ = on_step;
+    endpoints_.on_steps(on_step);
+  }
 
   void spec_changed(const std::vector<ObjectKey>& keys) { spec_.invalidate(keys); }
   void endpoints_changed(const std::vector<ServiceName>& services) {
@@ -106,6 +114,7 @@ class MeshBuilder {
   RouteObjects route_objects() const;
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 
+  std::function<void()> step_ = [] {};
   SpecView spec_;
   endpoint::SourceTable source_addresses_;
   endpoint::EndpointTable endpoints_;

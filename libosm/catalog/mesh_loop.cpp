@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/guarded.hpp"
+#include "base/pulse.hpp"
 #include "base/strand.hpp"
 #include "catalog/mesh_builder.hpp"
 #include "catalog/object_records.hpp"
@@ -84,8 +85,11 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         builder_(options.spec, options.providers, options.workload_providers, options.trust_domain),
         waiting_for_(builder_.waiting_for()),
         strand_(options.runtime.executor),
+        pulse_("snapshots of the mesh", strand_, clock_),
         debounce_(strand_, options.runtime.clock, options.debounce,
-                  [this] { post(&Impl::build); }) {}
+                  [this] { post(&Impl::build); }) {
+    builder_.on_steps([this] { strand_.tick(); });
+  }
 
   void start(const MeshLoopOptions& options) {
     const auto weak = weak_from_this();
@@ -364,6 +368,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
 
   // Last, so that timers die first.
   Strand strand_;
+  Pulse pulse_;
   Debounce debounce_;
   Subscription retry_;
   Subscription staleness_;
@@ -384,6 +389,7 @@ std::vector<ProviderStatus> MeshLoop::providers() const {
   std::lock_guard lock(impl_->mutex_);
   return impl_->providers_;
 }
+Status MeshLoop::alive() const { return impl_->pulse_.check(); }
 ObjectState MeshLoop::object_state(const ObjectKey& object) const {
   return impl_->object_state(object);
 }

@@ -25,6 +25,7 @@
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
+#include "osm/result.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/values/trust_domains.hpp"
 
@@ -72,6 +73,10 @@ class OSM_API MeshLoop {
 
   // The providers' health, as of the last recorded event. Thread: any. Blocking: no.
   std::vector<ProviderStatus> providers() const;
+
+  // Failure: kUnavailable: the loop hangs (Pulse). A long build is no hang. Thread: any. Blocking:
+  // no.
+  Status alive() const;
 
   // State of one object. Kinds are as in model::Changes::objects; a MeshConfig has neither
   // namespace nor name.

@@ -40,7 +40,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                       [&spec = options.spec] {
                         return spec.get_mesh_config().certificates.service_validity;
                       }}),
-        spec_(options.spec, options.runtime.executor),
+        spec_(options.spec, options.runtime.executor, options.runtime.clock),
         loop_({.spec = spec_,
                .providers = options.providers,
                .workload_providers = options.workload_providers,
@@ -137,6 +137,10 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (const Status accepts = ads_->health(); !accepts.ok())
       status.waiting_for.push_back("ADS listener: " + accepts.error().message);
     status.full = ads_->full();
+    for (const Status& alive : {spec_.alive(), loop_.alive(), ads_->alive()})
+      if (!alive.ok()) status.hanging.push_back(alive.error().message);
+    status.waiting_for.insert(status.waiting_for.end(), status.hanging.begin(),
+                              status.hanging.end());
     return status;
   }
   Subscription subscribe(std::function<void()> on_change) override {

@@ -77,7 +77,10 @@ std::set<ServiceName> EndpointTable::read(const std::set<ServiceName>& services)
     if (!source.status.synced) continue;
     std::set<ServiceName> asked = services;
     asked.insert(source.unanswered.begin(), source.unanswered.end());
-    for (const ServiceName& service : asked) ask(source, service);
+    for (const ServiceName& service : asked) {
+      step_();
+      ask(source, service);
+    }
     if (source.unanswered.empty()) source.status.failure.clear();
     all.merge(asked);
   }

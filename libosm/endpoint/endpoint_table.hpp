@@ -10,11 +10,13 @@
 // Thread: one strand, which also calls the providers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "endpoint/merge.hpp"
@@ -29,6 +31,9 @@ class EndpointTable {
   using Services = std::map<ServiceName, std::shared_ptr<const MergedService>>;
 
   explicit EndpointTable(std::vector<ProviderEntry> providers);
+
+  // Calls `on_step` before each question about a service, since a read may take long. Not null.
+  void on_steps(std::function<void()> on_step) { step_ = std::move(on_step); }
 
   // Reads has_synced() and healthy() of every provider.
   // Result: true if one has synced since the last call; then every service must be read.
@@ -79,6 +84,7 @@ class EndpointTable {
   };
   std::vector<Ranked> ranked(const ServiceName& service) const;
 
+  std::function<void()> step_ = [] {};
   std::vector<Source> sources_;
   std::set<std::string> namespaces_;
   std::map<ServiceName, ServiceProvider> orders_;

@@ -1,9 +1,12 @@
 #include "osm/inject/injector.hpp"
 
 #include <chrono>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/log_limit.hpp"
 #include "inject/admission.hpp"
 #include "inject/injection_gate.hpp"
 #include "inject/json_tools.hpp"
@@ -23,7 +26,8 @@ class InjectorImpl final : public Injector {
   explicit InjectorImpl(InjectorOptions options)
       : options_(std::move(options)),
         gate_(options_.runtime.clock, options_.limits, options_.waiting_secrets),
-        recent_(options_.runtime.clock) {
+        recent_(options_.runtime.clock),
+        refusals_logged_(options_.runtime.clock) {
     // An alert sees the first increase of a counter that begins at 0.
     for (const char* outcome : {"injected", "untouched", "refused", "malformed", "limited"})
       options_.runtime.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 0);
@@ -47,9 +51,7 @@ class InjectorImpl final : public Injector {
         return *std::move(response);
       }
       outcome = "refused";
-      options_.runtime.log.warning("pod refused", {{"namespace", request.ns},
-                                                   {"name", name_of(request)},
-                                                   {"cause", response.error().text()}});
+      log_refusal(request, response.error());
       return AdmissionResponse::refused(
           response.error().with_context("osm-injector cannot inject the sidecar"));
     });
@@ -141,6 +143,19 @@ class InjectorImpl final : public Injector {
     return {.warnings = patched.warnings, .patch = json_patch(request.object, patched.pod)};
   }
 
+  // A namespace's authors, and those who reach the port, can have pods refused as often as they
+  // like. A name of more than 63 bytes is no namespace's.
+  void log_refusal(const AdmissionRequest& request, const Error& why) {
+    std::unique_lock lock(refusals_mutex_);
+    const auto left_out = refusals_logged_.admit(request.ns.substr(0, 63));
+    lock.unlock();
+    if (left_out)
+      options_.runtime.log.warning("pod refused", {{"namespace", request.ns},
+                                                   {"name", name_of(request)},
+                                                   {"cause", why.text()},
+                                                   {"left_out", std::to_string(*left_out)}});
+  }
+
   AdmissionResponse refuse(const AdmissionRequest& request, const InjectionGate::Refusal& limited) {
     options_.runtime.metrics.add("osm_injector_limited_total", {{"limit", limited.limit}}, 1);
     if (limited.left_out)
@@ -188,6 +203,8 @@ class InjectorImpl final : public Injector {
   const InjectorOptions options_;
   InjectionGate gate_;
   RecentInjections recent_;
+  std::mutex refusals_mutex_;
+  LogLimits<std::string> refusals_logged_;  // by namespace; guarded by refusals_mutex_
 };
 
 }  // namespace

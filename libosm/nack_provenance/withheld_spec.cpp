@@ -5,7 +5,8 @@
 
 namespace osm::inline v1::nack_provenance {
 
-WithheldSpec::WithheldSpec(MeshSpec& spec, Executor& executor) : spec_(spec), strand_(executor) {
+WithheldSpec::WithheldSpec(MeshSpec& spec, Executor& executor, const Clock& clock)
+    : spec_(spec), strand_(executor), pulse_("mesh specification", strand_, clock) {
   spec_changes_ = spec_.subscribe([this](const std::vector<ObjectKey>& changed) {
     strand_.post([this, changed] {
       lift(changed);

@@ -11,22 +11,28 @@
 #include <string>
 #include <vector>
 
+#include "base/pulse.hpp"
 #include "base/strand.hpp"
 #include "model/spec_objects.hpp"
+#include "osm/clock.hpp"
 #include "osm/executor.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/notifier.hpp"
+#include "osm/result.hpp"
 
 namespace osm::inline v1::nack_provenance {
 
 class WithheldSpec final : public MeshSpec {
  public:
-  // Lifetime: both outlive the value. Subscribers are called on `executor`, one call at a time.
-  WithheldSpec(MeshSpec& spec, Executor& executor);
+  // Lifetime: all outlive the value. Subscribers are called on `executor`, one call at a time.
+  WithheldSpec(MeshSpec& spec, Executor& executor, const Clock& clock);
   ~WithheldSpec() override;  // stop()
 
   // Ends the subscription to the specification. Lists can still be read. Idempotent.
   void stop();
+
+  // Failure: kUnavailable: its strand hangs (Pulse). Thread: any. Blocking: no.
+  Status alive() const { return pulse_.check(); }
 
   // Leaves out `problem.object` while it has the value that it has in `refused`, and lists
   // `problem`, with the object's source. A MeshConfig is replaced by `good`. Does nothing if the
@@ -79,6 +85,7 @@ class WithheldSpec final : public MeshSpec {
   std::shared_ptr<const Entries> entries_ = std::make_shared<const Entries>();
   Notifier<const std::vector<ObjectKey>&> changed_;
   Strand strand_;
+  mutable Pulse pulse_;
   Subscription spec_changes_;
 };
 

@@ -8,12 +8,16 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/log_limit.hpp"
 #include "base/may_wait.hpp"
 #include "net/http_session.hpp"
 #include "net/listener.hpp"
+#include "osm/runtime/system.hpp"
 
 namespace osm::inline v1::net {
 namespace {
@@ -29,18 +33,22 @@ constexpr std::chrono::milliseconds kLookForStalled{100};
 // The accept loop and the table of sessions. It outlives the server while operations are pending.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
-  Acceptor(asio::io_context& io, Listener listener, const HttpServerOptions& options)
+  Acceptor(asio::io_context& io, Listener listener, const HttpServerOptions& options, LogSink& log)
       : io_(io),
+        log_(log),
         acceptor_(std::move(listener)),
         retry_(io),
         eviction_(io),
         options_(options),
         address_(local_address(acceptor_, options.listen)) {}
 
-  void run(Handler handler, Executor& handlers, LogSink& log) {
+  void run(Handler handler, Executor& handlers) {
     auto weak = weak_from_this();
     context_ = std::make_shared<const SessionContext>(
-        SessionContext{options_, std::move(handler), handlers, log,
+        SessionContext{options_, std::move(handler), handlers,
+                       [weak](LogLevel level, std::string_view message, auto fields) {
+                         if (auto self = weak.lock()) self->say(level, message, std::move(fields));
+                       },
                        std::make_shared<tls::ServerContexts>(options_.client_ca_pem),
                        [weak] {
                          auto self = weak.lock();
@@ -134,6 +142,18 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     return session;
   }
 
+  // Clients can cause each line as often as they like. `message`: a literal. Thread: any.
+  void say(LogLevel level, std::string_view message, std::vector<LogField> fields) {
+    if (!log_.enabled(level)) return;
+    std::unique_lock lock(lines_mutex_);
+    const auto left_out = lines_.admit(message);
+    lock.unlock();
+    if (!left_out) return;
+    fields.push_back({"address", address_.str()});
+    fields.push_back({"left_out", std::to_string(*left_out)});
+    log_.write(level, message, fields);
+  }
+
   void retry_later() {
     // For example out of descriptors: wait, since retrying at once would starve the rest.
     retry_.expires_after(std::chrono::milliseconds(100));
@@ -150,12 +170,11 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     accepting_ = false;
     if (stopping_) return;
     if (error) {
-      context_->log.warning("cannot accept an HTTP connection",
-                            {{"address", address_.str()}, {"error", error.message()}});
+      say(LogLevel::kWarning, "cannot accept an HTTP connection", {{"error", error.message()}});
       return retry_later();
     }
     if (options_.listen.is_unix() && !is_trusted_peer(socket.native_handle())) {
-      context_->log.warning("refused a connection of another user", {{"address", address_.str()}});
+      say(LogLevel::kWarning, "refused a connection of another user", {});
       return accept();
     }
     waiting_ = std::move(socket);
@@ -199,6 +218,10 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   asio::io_context& io_;
+  LogSink& log_;
+  const SystemClock clock_{};
+  std::mutex lines_mutex_;
+  LogLimits<std::string_view> lines_{clock_};  // by message; guarded by lines_mutex_
   Listener acceptor_;
   asio::steady_timer retry_;
   asio::steady_timer eviction_;
@@ -247,8 +270,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
                                                       Handler handler, LogSink& log) {
   OSM_TRY(tls::check_client_ca(options.client_ca_pem));
   OSM_TRY(Listener listener, open_listener(io.context(), options.listen));
-  auto acceptor = std::make_shared<Acceptor>(io.context(), std::move(listener), options);
-  acceptor->run(std::move(handler), handlers, log);
+  auto acceptor = std::make_shared<Acceptor>(io.context(), std::move(listener), options, log);
+  acceptor->run(std::move(handler), handlers);
   return std::unique_ptr<HttpServer>(
       std::make_unique<HttpServerImpl>(std::move(acceptor), io, handlers));
 }

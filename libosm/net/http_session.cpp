@@ -19,6 +19,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
 constexpr std::size_t kFirstRead = 4096;
+constexpr const char* kHandlerFailed = "an HTTP handler failed";
 
 Response refusal(int status, ErrorCode code, std::string message) {
   Response response = error_response({code, std::move(message)});
@@ -50,9 +51,9 @@ Response run_handler(const SessionContext& context, const Request& request) {
   try {
     return context.handler(request);
   } catch (const std::exception& e) {
-    context.log.error("an HTTP handler failed", {{"path", request.path}, {"error", e.what()}});
+    context.log(LogLevel::kError, kHandlerFailed, {{"path", request.path}, {"error", e.what()}});
   } catch (...) {
-    context.log.error("an HTTP handler failed", {{"path", request.path}});
+    context.log(LogLevel::kError, kHandlerFailed, {{"path", request.path}});
   }
   return error_response({ErrorCode::kInternal, "the handler failed; the log says why"});
 }
@@ -86,7 +87,8 @@ void HttpSession::end(bool at_once) {
 void HttpSession::handshake() {
   auto session = context_->tls->session_for(context_->options.tls());
   if (!session.ok()) {
-    context_->log.warning("an HTTPS handshake failed", {{"error", session.error().text()}});
+    context_->log(LogLevel::kWarning, "an HTTPS handshake cannot begin",
+                  {{"error", session.error().text()}});
     return close();
   }
   // Head and body of a response are two writes; the second must not wait for an ACK of the first.
@@ -99,7 +101,8 @@ void HttpSession::handshake() {
         const tls::CleanErrorQueue clean;
         if (!error) return self->read();
         // Debug level only: anybody can cause this.
-        self->context_->log.debug("an HTTPS handshake failed", {{"error", error.message()}});
+        self->context_->log(LogLevel::kDebug, "an HTTPS handshake failed",
+                            {{"error", error.message()}});
         self->wire_.socket().close();
       });
 }

@@ -12,6 +12,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "net/tls.hpp"
 #include "net/wire.hpp"
@@ -24,7 +26,8 @@ struct SessionContext {
   HttpServerOptions options;
   Handler handler;
   Executor& handlers;
-  LogSink& log;
+  // Logs a line that a client can cause; each message, a literal, has a limit. Thread: any.
+  std::function<void(LogLevel, std::string_view message, std::vector<LogField> fields)> log;
   const std::shared_ptr<tls::ServerContexts> tls;  // used when options.tls is set
   // True if a handler may start; handler_done() follows each true. Thread: any.
   std::function<bool()> begin_handler;

@@ -10,7 +10,7 @@ namespace osm::inline v1 {
 class OwnRuntime::Parts {
  public:
   explicit Parts(const OwnRuntimeOptions& options)
-      : log(options.log_fd, options.least, clock),
+      : log(options.log_fd, options.least, clock, &metrics),
         io(options.threads),
         blocking(options.blocking_threads) {}
 
@@ -22,8 +22,8 @@ class OwnRuntime::Parts {
 
   SystemClock clock;
   RandomRng rng;
-  net::JsonLog log;
   net::PrometheusRegistry metrics;
+  net::JsonLog log;
   net::Threads io;
   net::Threads blocking;
 };

@@ -86,6 +86,33 @@ TEST_SUITE("ads::AdsServer") {
     CHECK(world.registry.connected().contains(kClientId));
   }
 
+  TEST_CASE("a server whose strand hangs says so, and only while it does") {
+    osm::testing::ManualClock clock;
+    osm::testing::ManualExecutor executor{clock};
+    RandomRng rng{1};
+    osm::testing::CapturingLog log;
+    osm::testing::CapturingMetrics metrics;
+    TestCa ca{clock};
+    SnapshotCell<model::MeshSnapshot> snapshots;
+    FakeSecrets secrets{ca};
+    FakeRegistry registry;
+    const auto server = ads::AdsServer::start(
+        {.address = ""},
+        {{executor, executor, clock, rng, log, metrics}, snapshots, secrets, registry});
+    REQUIRE(server.ok());
+    bool asked = false;
+    (*server)->ask_others({kClient.ns, kClientId}, XdsType::kCluster, nullptr, [&](auto) {
+      asked = true;
+      CHECK((*server)->alive().ok());
+      clock.advance(30s);
+      CHECK_FALSE((*server)->alive().ok());
+    });
+    executor.run_until_idle();
+    CHECK(asked);
+    CHECK((*server)->alive().ok());
+    static_cast<void>((*server)->shutdown(0ms).ok());
+  }
+
   TEST_CASE("a new stream is published on the replicas' board") {
     World world;
     const auto board = make_local_board("controller-a", world.executor);

@@ -30,7 +30,7 @@ struct DrainsRig : HubRig {
   ads::DrainMachine drain = [this](auto workload, auto done) {
     asked.push_back({std::move(workload), std::move(done)});
   };
-  ads::Drains drains{hub, log, drain};
+  ads::Drains drains{hub, clock, log, drain};
 
   std::shared_ptr<MemoryCall> call(const Result<ads::Peer>& who, const std::string& bytes = "") {
     auto call = std::make_shared<MemoryCall>();
@@ -78,6 +78,15 @@ TEST_SUITE("ads::Drains") {
     rig.admits = Error{ErrorCode::kUnavailable, "stale: replica b reaches the API server"};
     CHECK(rig.call(rig.peer(kClientId, kClient))->code == CloseCode::kUnavailable);
     CHECK(rig.asked.empty());
+  }
+
+  TEST_CASE("lines about refused calls are bounded") {
+    DrainsRig rig;
+    for (int i = 0; i < 100; ++i) rig.call(rig.peer(kServerId, kClient));
+    CHECK(rig.log.count("a machine's drain is refused") == 10);
+    rig.clock.advance(10s);
+    rig.call(rig.peer(kServerId, kClient));
+    CHECK(rig.log.lines_with("a machine's drain is refused").back().fields.at("left_out") == "90");
   }
 
   TEST_CASE("calls that wait are bounded, and an answer makes room") {

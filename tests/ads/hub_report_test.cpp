@@ -147,6 +147,39 @@ TEST_SUITE("ads::Hub metrics") {
     CHECK(metrics.sum("osm_streams_ended_total") == 6);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "lines about refusals are bounded for each proxy") {
+    const std::string line = "the proxy refused its configuration";
+    for (int i = 0; i < 1000; ++i) client.refuse(XdsType::kCluster, "no nonce of ours");
+    CHECK(log.count(line) == 10);
+    CHECK(metrics.sum("osm_nack_total") == 1000);
+    // They hide neither another proxy's, nor another line about this one.
+    RigProxy server(*this, kServerId, kServer);
+    server.ask_for_all();
+    server.settle();
+    server.refuse(XdsType::kCluster, "no nonce of ours");
+    CHECK(log.count(line) == 11);
+    client.hang_up();
+    CHECK(log.count("proxy disconnected") == 1);
+    clock.advance(10s);
+    RigProxy again(*this, kClientId, kClient);
+    again.ask_for_all();
+    again.settle();
+    again.refuse(XdsType::kCluster, "no nonce of ours");
+    const auto lines = log.lines_with(line);
+    REQUIRE(lines.size() == 12);
+    CHECK(lines.back().fields.at("left_out") == "990");
+    CHECK(lines.back().fields.at("uuid") == kClientId.str());
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "lines about streams are bounded for a proxy that connects all the time") {
+    for (int i = 0; i < 100; ++i) RigProxy(*this, kClientId, kClient).hang_up();
+    CHECK(log.count("proxy connected") == 10);
+    CHECK(log.count("proxy disconnected") <= 10);
+    RigProxy server(*this, kServerId, kServer);
+    CHECK(log.count("proxy connected") == 11);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "counters of alarms begin at 0") {
     for (XdsType type : kXdsTypes)
       CHECK(metrics.has("osm_nack_total",

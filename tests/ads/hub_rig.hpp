@@ -192,6 +192,10 @@ class RigProxy {
     for (const ads::Response& response : settle()) count += response.type == type;
     return count;
   }
+  // Refuses a response that it may never have been sent.
+  void refuse(XdsType type, const std::string& nonce) {
+    say(request_bytes(type, names_[type], accepted_[type], nonce, "not to my taste"));
+  }
   void hang_up() {
     rig_.hub.on_closed(id_);
     rig_.executor.run_until_idle();

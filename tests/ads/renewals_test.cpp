@@ -83,6 +83,15 @@ TEST_SUITE("ads::Renewals") {
     CHECK(rig.asked.empty());
   }
 
+  TEST_CASE("lines about refused calls are bounded") {
+    Rig rig;
+    for (int i = 0; i < 100; ++i) rig.call(rig.peer(kServerId, kClient), request("x"));
+    CHECK(rig.log.count("a proxy's renewal is refused") == 10);
+    rig.clock.advance(10s);
+    rig.call(rig.peer(kServerId, kClient), request("x"));
+    CHECK(rig.log.lines_with("a proxy's renewal is refused").back().fields.at("left_out") == "90");
+  }
+
   TEST_CASE("a machine that has left the mesh is given no certificate") {
     Rig rig;
     rig.mesh.remove_workload({"client", kClientId});

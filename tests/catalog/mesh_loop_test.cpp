@@ -68,6 +68,7 @@ class FloodProvider final : public EndpointsProvider, public WorkloadProvider {
   explicit FloodProvider(MemoryEndpointsProvider& inner) : inner_(inner) {}
   void announce(const std::vector<ServiceName>& changed) { on_change_(changed); }
   void announce(const std::vector<WorkloadName>& changed) { on_workloads_(changed); }
+  std::function<void()> while_asked;  // called within each question about a Service
   // Result: what was asked since the last call.
   Asked asked() { return std::exchange(asked_, {}); }
 
@@ -77,6 +78,7 @@ class FloodProvider final : public EndpointsProvider, public WorkloadProvider {
   std::optional<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const override {
     ++asked_.services[service.name];
+    if (while_asked) while_asked();
     return inner_.list_endpoints_for_service(service);
   }
   Subscription subscribe(std::function<void(const std::vector<ServiceName>&)> on_change) override {
@@ -355,6 +357,26 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(single.services == std::map<std::string, int>{{"web", 1}});
     CHECK(single.all_workloads == 0);
     CHECK(single.single_workloads == 1);
+  }
+
+  TEST_CASE("a provider that does not answer is told as a hang, and a long build is none") {
+    Manual mesh;
+    for (const char* name : {"a", "b", "c", "d"}) mesh.spec.put(service(name, "10.1.0.9"));
+    FloodProvider flood(mesh.vm);
+    int asked = 0;
+    flood.while_asked = [&] {
+      // Each of the first four Services takes 20 s, and the last one 30.
+      CHECK(mesh.loop->alive().ok());
+      mesh.clock.advance(++asked == 5 ? 30s : 20s);
+      CHECK(mesh.loop->alive().ok() == (asked < 5));
+    };
+    MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
+    options.providers = {{&flood}};
+    mesh.loop.emplace(options);
+    mesh.executor.run_for(1s);
+    CHECK(asked == 5);
+    CHECK(mesh.generation() == 1);
+    CHECK(mesh.loop->alive().ok());
   }
 
   TEST_CASE("after stop nothing is published, and stopping again does nothing") {

@@ -27,8 +27,8 @@ std::string written(LogLevel level, const std::string& message,
   std::array<int, 2> ends{};
   require(::pipe(ends.data()) == 0, "a pipe can be made");
   const testing::ManualClock clock;
-  net::JsonLog log(ends[1], LogLevel::kDebug, clock);
-  log.write(level, message, std::span<const LogField>(fields));
+  net::JsonLog(ends[1], LogLevel::kDebug, clock)
+      .write(level, message, std::span<const LogField>(fields));
   ::close(ends[1]);
   std::string text(64 * 1024, '\0');
   const ssize_t size = ::read(ends[0], text.data(), text.size());

@@ -523,6 +523,25 @@ TEST_SUITE("inject::Injector") {
     }
   }
 
+  TEST_CASE("lines about refused pods are bounded for each namespace") {
+    Mesh mesh;
+    mesh.any_namespace = true;
+    mesh.config = Error{ErrorCode::kUnavailable, "no MeshConfig yet"};
+    const auto refuse = [&](const std::string& ns) {
+      json::object request = request_for(golden_pod("plain").pod);
+      request["namespace"] = ns;
+      CHECK(mesh.ask(request).at("allowed") == false);
+    };
+    for (int i = 0; i < 100; ++i) refuse("shop");
+    CHECK(mesh.log.count("pod refused") == 10);
+    refuse("cart");
+    CHECK(mesh.log.lines_with("pod refused").back().fields.at("namespace") == "cart");
+    mesh.clock.advance(std::chrono::seconds(10));
+    refuse("shop");
+    CHECK(mesh.log.lines_with("pod refused").back().fields.at("left_out") == "90");
+    CHECK(mesh.log.count("pod refused") == 12);
+  }
+
   TEST_CASE("injections beyond a rate are refused for now, with the flag and without a Secret") {
     Mesh mesh;
     const json::object pod = golden_pod("plain").pod;

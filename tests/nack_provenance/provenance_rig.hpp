@@ -68,7 +68,7 @@ struct Controller {
   Controller(MeshSpec& written, osm::testing::MemoryEndpointsProvider& provider,
              osm::testing::ManualExecutor& executor, osm::testing::ManualClock& clock,
              model::SecretSource& secrets, ProxyRegistry& registry, ReplicaBoard& board)
-      : spec(written, executor),
+      : spec(written, executor, clock),
         loop({.spec = spec,
               .providers = {{&provider}},
               .workload_providers = {&provider},

@@ -61,7 +61,7 @@ struct Written {
   osm::testing::ManualClock clock;
   osm::testing::ManualExecutor executor{clock};
   MemoryMeshSpec spec;
-  WithheldSpec withheld{spec, executor};
+  WithheldSpec withheld{spec, executor, clock};
 };
 
 }  // namespace

@@ -363,6 +363,13 @@ TEST_SUITE("net::HttpServer") {
     CHECK(s.log.count("the secret") == 1);
   }
 
+  TEST_CASE("lines that clients cause are bounded") {
+    Server s({}, [](const Request&) -> Response { throw std::runtime_error("always"); });
+    for (int i = 0; i < 30; ++i) CHECK(s.call("GET", "/x")->status == 500);
+    CHECK(s.log.count("an HTTP handler failed") >= 10);
+    CHECK(s.log.count("an HTTP handler failed") < 20);
+  }
+
   TEST_CASE("stop lets a running request finish, closes idle connections and refuses new ones") {
     std::promise<void> started;
     std::promise<void> release;

@@ -53,9 +53,11 @@ TEST_SUITE("OwnRuntime") {
     const LogPipe pipe;
     const OwnRuntime own({.least = LogLevel::kWarning, .log_fd = pipe.ends[1]});
     own.log.info("quiet");
+    CHECK(own.json_log().flush(std::chrono::seconds(30)));
     CHECK(pipe.read().empty());
     own.json_log().set_least(LogLevel::kInfo);
     own.log.info("heard", {{"key", "value"}});
+    CHECK(own.json_log().flush(std::chrono::seconds(30)));
     const std::string line = pipe.read();
     CHECK(line.find(R"("message":"heard","key":"value")") != std::string::npos);
   }

@@ -1,18 +1,12 @@
-// Addresses, JSON, log lines and metrics cannot be forged by their content.
+// Addresses, query text and metrics cannot be forged by their content.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
 #include <limits>
-#include <thread>
+#include <string>
 
 #include "osm/net/address.hpp"
 #include "osm/net/http.hpp"
-#include "osm/runtime/json_log.hpp"
 #include "osm/runtime/prometheus_registry.hpp"
-#include "osm/testing/manual_clock.hpp"
 
 using namespace osm;
 using namespace osm::net;
@@ -51,136 +45,6 @@ TEST_SUITE("net::query text") {
     CHECK(encode_query_text("a/b c~") == "a%2Fb%20c~");
     CHECK(decode_query_text("%") == std::nullopt);
     CHECK(decode_query_text("%g0") == std::nullopt);
-  }
-}
-
-struct Pipe {
-  Pipe() { REQUIRE(::pipe2(ends, O_CLOEXEC) == 0); }
-  ~Pipe() {
-    ::close(ends[0]);
-    if (ends[1] >= 0) ::close(ends[1]);
-  }
-  std::string drain() {
-    ::close(std::exchange(ends[1], -1));
-    std::string text;
-    char buffer[4096];
-    for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
-      text.append(buffer, static_cast<std::size_t>(got));
-    return text;
-  }
-  int ends[2] = {-1, -1};
-};
-
-// The line's message, as JSON.
-std::string logged(std::string_view message) {
-  testing::ManualClock clock;
-  Pipe pipe;
-  JsonLog(pipe.ends[1], LogLevel::kInfo, clock).info(message);
-  const std::string line = pipe.drain();
-  const auto begin = line.find(R"("message":)") + 10;
-  return line.substr(begin, line.rfind('}') - begin);
-}
-
-TEST_SUITE("net::JsonLog, any bytes") {
-  TEST_CASE("quotes, backslashes and control characters are escaped, UTF-8 passes") {
-    CHECK(logged("a\"b\\c\n\r\t\x01\x7f") == R"("a\"b\\c\n\r\t\u0001\u007f")");
-    CHECK(logged("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80") ==
-          "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
-    CHECK(logged(std::string_view("\0", 1)) == R"("\u0000")");
-    CHECK(logged("\xc2\x80\xc2\x9f\xc2\xa0") == "\"\\u0080\\u009f\xc2\xa0\"");
-  }
-
-  TEST_CASE("bytes that are not UTF-8 become replacement characters") {
-    const std::string replaced = "\xef\xbf\xbd";
-    CHECK(logged("a\xff"
-                 "b") == "\"a" + replaced + "b\"");
-    CHECK(logged("\xc3") == '"' + replaced + '"');                                // cut off
-    CHECK(logged("\xc0\xaf") == '"' + replaced + replaced + '"');                 // overlong
-    CHECK(logged("\xed\xa0\x80") == '"' + replaced + replaced + replaced + '"');  // surrogate
-    CHECK(logged("\xf4\x90\x80\x80") == '"' + replaced + replaced + replaced + replaced + '"');
-  }
-}
-
-TEST_SUITE("net::JsonLog") {
-  TEST_CASE("a line is one JSON object with time, level, message and fields") {
-    testing::ManualClock clock(WallTime(std::chrono::milliseconds(1767323045678)));
-    Pipe pipe;
-    JsonLog log(pipe.ends[1], LogLevel::kInfo, clock);
-    log.info("proxy connected", {{"proxy", "bookstore/v1"}, {"level", "odd"}, {"level", "more"}});
-    CHECK(pipe.drain() ==
-          R"({"time":"2026-01-02T03:04:05.678Z","level":"info","message":"proxy connected",)"
-          R"("proxy":"bookstore/v1","field_level":"odd","field_field_level":"more"})"
-          "\n");
-  }
-
-  TEST_CASE("received text cannot forge a log line") {
-    testing::ManualClock clock;
-    Pipe pipe;
-    JsonLog log(pipe.ends[1], LogLevel::kDebug, clock);
-    log.warning("refused\n{\"level\":\"info\"}", {{"peer", "x\"}\n{\"a\":\"\x1b[31m"}});
-    const std::string text = pipe.drain();
-    CHECK(std::count(text.begin(), text.end(), '\n') == 1);
-    CHECK(text.find('\x1b') == std::string::npos);
-  }
-
-  TEST_CASE("a pipe that nobody reads loses lines, and ends no process") {
-    const auto before = std::signal(SIGPIPE, SIG_DFL);
-    testing::ManualClock clock;
-    int ends[2];
-    REQUIRE(::pipe(ends) == 0);
-    ::close(ends[0]);
-    JsonLog log(ends[1], LogLevel::kInfo, clock);
-    log.info("lost");
-    sigset_t pending;
-    ::sigpending(&pending);
-    CHECK(::sigismember(&pending, SIGPIPE) == 0);
-    ::close(ends[1]);
-    std::signal(SIGPIPE, before);
-  }
-
-  TEST_CASE("lines below the level are dropped") {
-    testing::ManualClock clock;
-    Pipe pipe;
-    JsonLog log(pipe.ends[1], LogLevel::kWarning, clock);
-    log.info("no");
-    log.debug("no");
-    log.error("yes");
-    const std::string text = pipe.drain();
-    CHECK(text.find("\"no\"") == std::string::npos);
-    CHECK(text.find("\"level\":\"error\"") != std::string::npos);
-  }
-
-  TEST_CASE("lines of several threads do not mix, and a closed reader does no harm") {
-    testing::ManualClock clock;
-    Pipe pipe;
-    std::string text;
-    std::thread reader([&] {
-      char buffer[512];
-      for (ssize_t got = 0; (got = ::read(pipe.ends[0], buffer, sizeof buffer)) > 0;)
-        text.append(buffer, static_cast<std::size_t>(got));
-    });
-    {
-      JsonLog log(pipe.ends[1], LogLevel::kInfo, clock);
-      std::vector<std::thread> writers;
-      for (int i = 0; i < 4; ++i) {
-        writers.emplace_back([&log, i] {
-          for (int n = 0; n < 100; ++n) log.info(std::string(6000, static_cast<char>('a' + i)));
-        });
-      }
-      for (auto& writer : writers) writer.join();
-    }
-    ::close(std::exchange(pipe.ends[1], -1));
-    reader.join();
-    std::size_t lines = 0;
-    for (std::size_t at = 0; at < text.size(); ++lines) {
-      const auto end = text.find('\n', at);
-      REQUIRE(end != std::string::npos);
-      const std::string line = text.substr(at, end - at);
-      const auto message = line.find(R"("message":")") + 11;
-      REQUIRE(line.find_first_not_of(line[message], message) == message + 6000);
-      at = end + 1;
-    }
-    CHECK(lines == 400);
   }
 }
 
