@@ -73,6 +73,7 @@ int fail(const std::string& name, const Error& error, OwnRuntime& runtime) {
 int run(const RunOptions& options, const Start& start) {
   const std::string& name = options.name;
   EndSignal signal;
+  raise_descriptor_limit();
   // Issuing, administration and credential plugins may wait: on threads of their own.
   OwnRuntime runtime({.threads = std::max(2U, std::thread::hardware_concurrency()),
                       .blocking_threads = 4,

@@ -71,6 +71,13 @@ ProcessUse process_use() {
           .max_descriptors = limit};
 }
 
+void raise_descriptor_limit() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = descriptors.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);  // a failure leaves the soft limit
+}
+
 sigset_t block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t awaited;

@@ -37,6 +37,9 @@ struct ProcessUse {
 // Thread: any. Blocking: briefly, for /proc.
 ProcessUse process_use();
 
+// Raises the soft limit of descriptors to the hard one. Thread: the main one, at the start.
+void raise_descriptor_limit();
+
 // Blocks SIGTERM and SIGINT in this thread and all it starts, so that no handler ever runs; ignores
 // SIGPIPE. Before any other thread is started.
 sigset_t block_signals();

@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "osm/net/router.hpp"
+#include "ports.hpp"
 
 namespace osm::daemon {
 namespace {
-
-// An object of 3 MB at most, old and new, and what is around them.
-constexpr std::uint64_t kMaxReviewBytes = 8 << 20;
 
 // The API server leaves an idle connection after 90 s and repeats no review that was lost: it has
 // to be the one who leaves. Go opens connections in reserve, too, so this holds before the first
@@ -37,10 +35,9 @@ Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& opt
     if (keep_alive && !keep_alive()) response.headers.emplace_back("Connection", "close");
     return response;
   });
-  net::HttpServerOptions http{.listen = options.address,
-                              .max_body_bytes = kMaxReviewBytes,
-                              .keep_alive = false,
-                              .client_ca_pem = options.client_ca_pem};
+  net::HttpServerOptions http = kWebhookPort.options(options.address);
+  http.keep_alive = false;
+  http.client_ca_pem = options.client_ca_pem;
   http.tls = [&kept = options.certificate, &metrics = options.runtime.metrics] {
     metrics.add(kHandshakes, {}, 1);
     return kept.load();

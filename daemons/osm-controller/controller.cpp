@@ -23,6 +23,7 @@
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/threads.hpp"
+#include "ports.hpp"
 #include "reconciler.hpp"
 #include "startup.hpp"
 #include "state_dir.hpp"
@@ -33,8 +34,6 @@ namespace {
 // Streams end within three quarters of it (ControlPlane::shutdown). With --shutdown-delay and the
 // rest of the end it fits into the chart's terminationGracePeriodSeconds.
 constexpr std::chrono::seconds kEndOfStreams{16};
-
-constexpr std::uint64_t kMaxAdminBody = 8 * 1024 * 1024;  // objects of one `osm apply`
 
 class Controller final : public daemon::Daemon {
  public:
@@ -211,10 +210,9 @@ class Controller final : public daemon::Daemon {
       return JoinServer::start(options_, runtime_, *manager_, roots_->trust_domains().signing, api);
     }));
     const net::Handler admin_api = net::make_admin_api(api);
-    OSM_TRY(admin_, net::HttpServer::start({.listen = {.unix_path = state_.file("admin.sock")},
-                                            .max_body_bytes = kMaxAdminBody},
-                                           runtime_.asio(), admin_threads_.executor(), admin_api,
-                                           runtime_.log));
+    OSM_TRY(admin_, net::HttpServer::start(
+                        daemon::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
+                        runtime_.asio(), admin_threads_.executor(), admin_api, runtime_.log));
     OSM_TRY(mesh_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = startup.http_address().port;

@@ -1,6 +1,7 @@
 #include "join_server.hpp"
 
 #include "osm/net/join_api.hpp"
+#include "ports.hpp"
 
 namespace osm::controller {
 
@@ -17,11 +18,10 @@ Result<std::unique_ptr<JoinServer>> JoinServer::start(const Options& options, Ow
   const certificate::Subject subject = net::join_subject(domain, options.osm_namespace);
   OSM_TRY(join->certificate_, certificate::KeptCertificate::issue(manager, subject));
   JoinServer& self = *join;
-  auto server = net::HttpServer::start({.listen = listen,
-                                        .max_body_bytes = 64 * 1024,
-                                        .keep_alive = false,
-                                        .tls = [&self] { return self.certificate_->load(); }},
-                                       runtime.asio(), join->asking_.executor(),
+  net::HttpServerOptions http = daemon::kJoinPort.options(listen);
+  http.keep_alive = false;
+  http.tls = [&self] { return self.certificate_->load(); };
+  auto server = net::HttpServer::start(http, runtime.asio(), join->asking_.executor(),
                                        net::make_join_api(api), runtime.log);
   if (!server.ok())
     return Error{ErrorCode::kInvalidArgument, "--join-address: " + server.error().message};

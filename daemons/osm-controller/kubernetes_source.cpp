@@ -9,7 +9,9 @@
 #include "osm/inject/validator.hpp"
 #include "osm/kubernetes/admin_access.hpp"
 #include "osm/kubernetes/upkeep.hpp"
+#include "osm/net/http_server.hpp"
 #include "osm/runtime/threads.hpp"
+#include "ports.hpp"
 #include "process.hpp"
 #include "webhook.hpp"
 
@@ -93,16 +95,14 @@ class KubernetesSource final : public MeshSource {
   }
 
   Status serve_admin(net::Handler handler) override {
-    OSM_TRY(admin_,
-            net::HttpServer::start({.listen = options_.remote_admin_address,
-                                    .keep_alive = false,
-                                    .tls = [this] { return certificate_->load(); }},
-                                   runtime_.asio(), asking_.executor(),
-                                   kubernetes::require_admin_token(
-                                       std::move(handler), {.cluster = *cluster_,
-                                                            .osm_namespace = options_.osm_namespace,
-                                                            .replica = daemon::host_name()}),
-                                   runtime_.log));
+    net::HttpServerOptions http = daemon::kRemoteAdminPort.options(options_.remote_admin_address);
+    http.check_head = kubernetes::require_admin_token({.cluster = *cluster_,
+                                                       .osm_namespace = options_.osm_namespace,
+                                                       .replica = daemon::host_name()});
+    http.keep_alive = false;
+    http.tls = [this] { return certificate_->load(); };
+    OSM_TRY(admin_, net::HttpServer::start(http, runtime_.asio(), asking_.executor(),
+                                           std::move(handler), runtime_.log));
     return {};
   }
 

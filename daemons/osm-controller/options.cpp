@@ -135,7 +135,7 @@ int parse_options(int argc, char** argv, Options& options) {
       ->check(CLI::Range(16, 1 << 20));
   app.add_option("--ads-max-connections", options.ads_connections.connections,
                  "Bound of connections from proxies; 0: the process's limit of descriptors, less "
-                 "some for everything else");
+                 "those for its other ports");
   app.add_option("--ads-max-unverified", options.ads_connections.unverified,
                  "Bound of connections that have not shown a certificate of the mesh yet")
       ->check(CLI::Range(1, 1 << 20));

@@ -44,8 +44,11 @@ struct Subject;
 // Bounds on connections to the ADS port. A proxy holds one connection. Beyond a bound of all
 // connections, new ones wait in the kernel's queue; beyond the bound per address they are closed.
 struct ConnectionLimits {
-  // 0: as many as the process may have descriptors, less some for everything else.
+  // 0: as many as the process may have descriptors, less those for everything else.
   std::size_t connections = 0;
+  // Descriptors for everything else, such as the host's own ports: connections of proxies leave so
+  // many, but half of the process's limit at most.
+  std::size_t reserved_descriptors = 128;
   // Connections that have not shown a certificate of the mesh: at most 10 seconds each.
   std::size_t unverified = 2000;
   // The same from one address; 0: no bound, for proxies behind a load balancer.

@@ -28,8 +28,6 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// Descriptors that connections leave to the rest of the process, such as the health port.
-constexpr std::size_t kReserved = 128;
 constexpr std::chrono::milliseconds kRetry{50};  // after a failed accept, and while a bound is met
 constexpr std::chrono::milliseconds kBeat{1000};
 constexpr std::chrono::seconds kHangs{10};   // without a beat for so long, the thread hangs
@@ -240,7 +238,7 @@ class Impl final : public Acceptor {
     rlimit descriptors{};
     ::getrlimit(RLIMIT_NOFILE, &descriptors);
     const std::size_t all = descriptors.rlim_cur;
-    const std::size_t bound = all - std::min(kReserved, all / 4);
+    const std::size_t bound = all - std::min(options_.limits.reserved_descriptors, all / 2);
     const std::size_t asked = options_.limits.connections;
     return asked == 0 ? bound : std::min(asked, bound);
   }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <condition_variable>
@@ -40,6 +41,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
         retry_(io),
         eviction_(io),
         options_(options),
+        max_bodies_(std::max(options.max_bodies_bytes, options.max_body_bytes)),
         address_(local_address(acceptor_, options.listen)) {}
 
   void run(Handler handler, Executor& handlers) {
@@ -59,6 +61,16 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
                        },
                        [weak] {
                          if (auto self = weak.lock()) self->became_idle();
+                       },
+                       [weak](const HttpSession* taker, std::size_t bytes) {
+                         auto self = weak.lock();
+                         return self ? self->take_room(taker, bytes) : Room::kNever;
+                       },
+                       [weak](const HttpSession* holder, std::size_t bytes) {
+                         if (auto self = weak.lock()) self->hold(holder, bytes);
+                       },
+                       [weak](std::size_t bytes) {
+                         if (auto self = weak.lock()) self->give_back(bytes);
                        }});
     std::lock_guard lock(mutex_);
     accept();
@@ -203,6 +215,48 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     });
   }
 
+  // Room for `bytes` of a body. If there is none, the session whose body has been arriving for the
+  // longest time ends, unless all have just begun.
+  Room take_room(const HttpSession* taker, std::size_t bytes) {
+    std::vector<std::shared_ptr<HttpSession>> alive;  // outlive the lock
+    std::lock_guard lock(mutex_);
+    if (bodies_ + bytes <= max_bodies_) {
+      bodies_ += bytes;
+      return Room::kTaken;
+    }
+    HttpSession* longest = nullptr;
+    for (const auto& [id, weak] : sessions_) {
+      const auto& session = alive.emplace_back(weak.lock());
+      if (session && (!longest || session->sending_for() > longest->sending_for()))
+        longest = session.get();
+    }
+    if (!longest || longest->sending_for() < kStalled) return Room::kLater;
+    if (longest == taker) return Room::kNever;
+    longest->end(true);
+    return Room::kLater;
+  }
+
+  // Beyond the bound, the session whose client has not taken its response for the longest time
+  // ends.
+  void hold(const HttpSession* holder, std::size_t bytes) {
+    std::vector<std::shared_ptr<HttpSession>> alive;  // outlive the lock
+    std::lock_guard lock(mutex_);
+    bodies_ += bytes;
+    if (bodies_ <= max_bodies_) return;
+    HttpSession* longest = nullptr;
+    for (const auto& [id, weak] : sessions_) {
+      const auto& session = alive.emplace_back(weak.lock());
+      if (!session || session.get() == holder || session->stalled_for().count() == 0) continue;
+      if (!longest || session->stalled_for() > longest->stalled_for()) longest = session.get();
+    }
+    if (longest) longest->end(true);
+  }
+
+  void give_back(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    bodies_ -= bytes;
+  }
+
   void became_idle() {
     std::shared_ptr<HttpSession> session;  // outlives the lock
     std::lock_guard lock(mutex_);
@@ -226,6 +280,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   asio::steady_timer retry_;
   asio::steady_timer eviction_;
   const HttpServerOptions options_;
+  const std::uint64_t max_bodies_;
   const Address address_;
   std::shared_ptr<const SessionContext> context_;
 
@@ -233,6 +288,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   std::condition_variable changed_;
   std::map<std::uint64_t, std::weak_ptr<HttpSession>> sessions_;
   std::uint64_t next_session_ = 0;
+  std::uint64_t bodies_ = 0;  // bytes of bodies, of requests and responses
   int running_handlers_ = 0;
   bool accepting_ = false;
   std::optional<StreamProtocol::socket> waiting_;  // accepted, and every place is taken

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
@@ -21,6 +22,15 @@
 
 namespace osm::inline v1::net {
 
+class HttpSession;
+
+// The answer to a session that needs room for its body.
+enum class Room {
+  kTaken,
+  kLater,  // there is none now
+  kNever,  // its body has been arriving for the longest time: it gives way
+};
+
 // Shared state of a server's sessions. It outlives the server while sessions end.
 struct SessionContext {
   HttpServerOptions options;
@@ -33,6 +43,11 @@ struct SessionContext {
   std::function<bool()> begin_handler;
   std::function<void()> handler_done;
   std::function<void()> became_idle;  // a session has answered its request. Thread: any.
+  // Room for so many more bytes of a session's body; give_back() follows each kTaken. Thread: any.
+  std::function<Room(const HttpSession* taker, std::size_t bytes)> take_room;
+  // Counts the bytes of a session's response, whatever room there is; give_back() follows.
+  std::function<void(const HttpSession* holder, std::size_t bytes)> hold;
+  std::function<void(std::size_t bytes)> give_back;
 };
 
 // Lives on its socket's strand; keeps itself alive while an operation is pending.
@@ -48,26 +63,37 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void end(bool at_once);
   // No request is being handled or answered. Thread: any.
   bool is_idle() const { return !busy_; }
+  // It has had room for a body, and not all of it, for this long; zero: it has none. Thread: any.
+  std::chrono::steady_clock::duration sending_for() const { return time_since(sending_since_); }
   // Its client has not taken the response for this long; zero: none is being written. Thread: any.
-  std::chrono::steady_clock::duration stalled_for() const {
-    const auto since = writing_since_.load();
-    return since == kNotWriting ? std::chrono::steady_clock::duration(0)
-                                : std::chrono::steady_clock::now() - since;
-  }
+  std::chrono::steady_clock::duration stalled_for() const { return time_since(writing_since_); }
 
  private:
   using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
-  static constexpr std::chrono::steady_clock::time_point kNotWriting{};
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr Time kNot{};
 
+  static std::chrono::steady_clock::duration time_since(const std::atomic<Time>& begun) {
+    const Time since = begun.load();
+    return since == kNot ? std::chrono::steady_clock::duration(0)
+                         : std::chrono::steady_clock::now() - since;
+  }
   void handshake();
   void read();
   void read_request();
-  void on_read(boost::beast::error_code error);
+  void on_fault(boost::beast::error_code error);
+  void on_head();
+  void check_head();
+  void read_body();
+  void wait_for_room();
+  void release_body();
   void handle();
+  void run_on_handlers(std::function<void()> task);
   void respond(Response response, bool keep_alive);
   bool is_old() const;
   void on_written(bool keep_alive);
   void close();
+  void close_after_rest(std::size_t left);
   void close_tls();
 
   Wire wire_;
@@ -78,10 +104,16 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   boost::beast::http::response<boost::beast::http::string_body> response_;
+  Request request_;                      // its body follows last
+  bool keep_alive_ = true;               // as the client asks
+  std::size_t room_ = 0;                 // taken for its body, and its response's
+  std::chrono::milliseconds waited_{0};  // for room
+  boost::asio::steady_timer room_timer_;
+  std::atomic<Time> sending_since_ = kNot;
   bool head_ = false;
   bool fresh_ = true;               // no request has begun yet
   std::atomic<bool> busy_ = false;  // a request is being handled or its response written
-  std::atomic<std::chrono::steady_clock::time_point> writing_since_ = kNotWriting;
+  std::atomic<Time> writing_since_ = kNot;
   bool finishing_ = false;
 };
 

@@ -98,6 +98,23 @@ class Reserve(ListenerTest):
             self.assertLess(self.descriptors(), 600 - 60)
         wait_for("a proxy to be configured", self.is_served, 5)
 
+    def test_connections_to_every_port_leave_descriptors_for_a_probe(self):
+        mine = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, mine)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (mine[1], mine[1]))
+        self.limit_descriptors(1024)
+        host, port = self.controller.addresses["http_address"].rsplit(":", 1)
+        with contextlib.ExitStack() as stack:
+            self.connect_silently(stack, 1100)
+            for _ in range(300):
+                stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+            wait_for(
+                "the bound", lambda: self.controller.metric('osm_ads_connection_bounds_met_total{bound="connections"}')
+            )
+            self.assertEqual(self.controller.http("/health/alive")[0], 200)
+            self.assertEqual(self.controller.log("cannot accept"), [])
+        wait_for("a proxy to be configured", self.is_served, 5)
+
 
 class Full(ListenerTest):
     def test_a_replica_that_serves_as_many_proxies_as_it_may_says_that_it_admits_none(self):

@@ -54,6 +54,11 @@ def rendered(namespace, *values):
     return [(objects(ran.stdout), "") if ran.returncode == 0 else (None, ran.stderr) for ran in (by_helm, by_osm)]
 
 
+def number_in(file, name):
+    """The value of a constant of a source."""
+    return int(re.search(rf"{re.escape(name)} = ([\d']+)", (ROOT / file).read_text())[1].replace("'", ""))
+
+
 class Random:
     """Values that the schema allows, and now and then one that it does not."""
 
@@ -206,10 +211,31 @@ class Chart(unittest.TestCase):
                 self.assertEqual((by_helm, by_osm), (None, None))
                 self.assertIn(said, error)
 
-    def test_the_memory_limit_leaves_room_beside_the_connections_of_proxies(self):
-        values = yaml.safe_load((CHART / "values.yaml").read_text())["osm"]["osmController"]
-        memory = {kind: int(of["memory"].removesuffix("M")) for kind, of in values["resource"].items()}
-        self.assertGreaterEqual(memory["limits"], values["adsMemory"] + memory["requests"])
+    def test_the_memory_limits_have_room_for_all_that_the_ports_may_hold_at_once(self):
+        header = (ROOT / "daemons/common/ports.hpp").read_text()
+        bounds = {
+            name: [int(base) << int(shift or 0) for base, shift in re.findall(r"(\d+)(?: << (\d+))?", numbers)]
+            for name, numbers in re.findall(r"PortBounds k(\w+)\{([\d <,]+)\};", header)
+        }
+        self.assertEqual(set(bounds), {"MonitorPort", "WebhookPort", "RemoteAdminPort", "JoinPort", "AdminSocket"})
+        # Beside bodies, a connection holds its head twice (16 KiB), what was read but not parsed yet
+        # (64 KiB), and the records of TLS (34 KiB). A body that grows in pieces is copied.
+        held = {name: (number * 130 * 1024 + 2 * bodies) / 1e6 for name, (number, _, bodies) in bounds.items()}
+        # Values of the reviews that are answered at once, each with its key and a copy.
+        review = number_in("libosm/inject/admission.hpp", "kMaxReviewValues") * 64 / 1e6
+        reviews = {
+            "osmController": number_in("daemons/common/daemon.cpp", ".blocking_threads") * review,
+            "injector": number_in("daemons/osm-injector/injector.cpp", "kAdmissionThreads") * review,
+        }
+        values = yaml.safe_load((CHART / "values.yaml").read_text())["osm"]
+        self.assertEqual(values["osmController"]["resource"]["requests"]["memory"], "256M")
+        for daemon, rest, ports in (
+            ("osmController", values["osmController"]["adsMemory"] * 1.048576 + 256, list(bounds)),
+            ("injector", 64, ["MonitorPort", "WebhookPort"]),
+        ):
+            limit = int(values[daemon]["resource"]["limits"]["memory"].removesuffix("M"))
+            needed = rest + reviews[daemon] + sum(held[port] for port in ports)
+            self.assertGreaterEqual(limit, needed, (daemon, held))
 
     def test_helm_finds_nothing_to_complain_about(self):
         ran = helm("lint", "--strict", CHART)

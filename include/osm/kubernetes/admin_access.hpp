@@ -2,9 +2,9 @@
 // the request on to one controller's pod (pods/proxy). It removes its own credentials on the way,
 // so the caller shows a token of a ServiceAccount of the mesh in a header of its own.
 //
-//   controller:  net::HttpServer::start(...,
-//   kubernetes::require_admin_token(net::make_admin_api(...),
-//                                            {.cluster = *cluster, .replica = pod_name}), log);
+//   controller:  net::HttpServer::start({.check_head = kubernetes::require_admin_token(
+//                                            {.cluster = *cluster, .replica = pod_name}), ...},
+//                                       ..., net::make_admin_api(...), log);
 //   command:     auto admin = kubernetes::make_admin_access(*cluster, "osm-system");
 //                auto answer = admin->ask((*admin->replicas())[0].name, {.target = "/v1/proxies"});
 #pragma once
@@ -21,17 +21,17 @@
 
 namespace osm::inline v1::kubernetes {
 
-// A controller whose admin API is protected. Lifetime: `cluster` outlives the handler.
+// A controller whose admin API is protected. Lifetime: `cluster` outlives the check.
 struct AdminTokenOptions {
   Cluster& cluster;
   std::string osm_namespace = "osm-system";
   std::string replica;  // name of the controller's pod; a token is for one pod only
 };
 
-// Result: a handler that calls `handler` for requests with a valid token, and answers 403 to
-// others. A token of ServiceAccount osm-viewer allows GET, one of osm-admin everything. Blocking:
-// until the API server has reviewed the token; each request is reviewed.
-OSM_API net::Handler require_admin_token(net::Handler handler, const AdminTokenOptions& options);
+// Result: a check that lets requests with a valid token pass, as requests of its user, and answers
+// 403 to others. A token of ServiceAccount osm-viewer allows GET, one of osm-admin everything.
+// Blocking: until the API server has reviewed the token; each request is reviewed.
+OSM_API net::HeadCheck require_admin_token(const AdminTokenOptions& options);
 
 // A pod of the control plane.
 struct RunningPod {

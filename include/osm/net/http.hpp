@@ -43,6 +43,10 @@ struct Response {
 };
 
 using Handler = std::function<Response(const Request&)>;
+// Asked with a request without its body, which is read afterwards. Result: a response refuses the
+// request: its body is never read, and the connection ends. nullopt: the request goes on. The check
+// may set head.client.
+using HeadCheck = std::function<std::optional<Response>(Request& head)>;
 
 // A response whose body is JSON / plain text, with its content type.
 OSM_API Response json_response(std::string json, int status = 200);

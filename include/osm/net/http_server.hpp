@@ -20,14 +20,22 @@
 
 namespace osm::inline v1::net {
 
-// Address of a server, and its limits per client.
+// Address of a server, and its limits.
 struct HttpServerOptions {
   // TCP port 0: the kernel chooses, see address(). A Unix socket gets mode 0600 and accepts only
   // peers of the server's own user or root. The server replaces a stale socket at its path; it does
   // not replace one that another process serves.
   Address listen;
   std::uint32_t max_header_bytes = 16 * 1024;
-  std::uint64_t max_body_bytes = 1024 * 1024;
+  std::uint64_t max_body_bytes = 1024 * 1024;  // 0: requests have no body
+  // Bytes of bodies, of requests and responses, that the server holds at once; at least one body of
+  // max_body_bytes fits. Beyond it, the body of a request waits for io_timeout, and then gets 503.
+  // Meanwhile the connection whose body has been arriving for the longest time ends, if that is
+  // half a second. A response does not wait: the connection ends whose client has not taken its
+  // response for the longest time.
+  std::uint64_t max_bodies_bytes = 8 * 1024 * 1024;
+  // Runs on `handlers`, concurrently, and may block there. Null: each request is read.
+  HeadCheck check_head{};
   // Beyond them, a new connection replaces the oldest one without a running request, or one whose
   // client has not taken its response for half a second. Otherwise it waits.
   std::size_t max_connections = 256;

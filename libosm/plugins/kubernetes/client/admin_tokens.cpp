@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <utility>
+#include <optional>
 
 #include "base/json.hpp"
 #include "kubernetes/client/admin_access.hpp"
@@ -49,13 +49,12 @@ Result<std::string> admit(const AdminTokenOptions& options, const net::Request& 
 
 }  // namespace
 
-net::Handler require_admin_token(net::Handler handler, const AdminTokenOptions& options) {
-  return [handler = std::move(handler), options](const net::Request& request) {
-    const auto user = admit(options, request);
+net::HeadCheck require_admin_token(const AdminTokenOptions& options) {
+  return [options](net::Request& head) -> std::optional<net::Response> {
+    const auto user = admit(options, head);
     if (!user.ok()) return net::error_response(user.error());
-    net::Request of_user = request;
-    of_user.client = *user + " through " + request.client;  // for the audit log
-    return handler(of_user);
+    head.client = *user + " through " + head.client;  // for the audit log
+    return std::nullopt;
   };
 }
 
