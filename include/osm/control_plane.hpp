@@ -179,7 +179,8 @@ class OSM_API ControlPlane {
   // Waits until every connected proxy that the object concerns has applied it.
   // Result: the status at that moment.
   // Failure: kDeadlineExceeded, naming the lagging proxies; if the object was left out, the code of
-  // its problem (kInvalidField, kRefusedByProxy, ...); as object_status().
+  // its problem (kInvalidField, ...); kRefusedByProxy if proxies refuse this version of the object
+  // and all others have applied it; as object_status().
   // Thread: any but the executors'. Blocking: up to `timeout`.
   virtual Result<ObjectStatus> wait_until_applied(const ObjectKey& object,
                                                   std::chrono::milliseconds timeout) const = 0;

@@ -198,16 +198,24 @@ class Server final : public AdsServer {
   Subscription subscribe_refusals(std::function<void(const Refusal&)> on_refusal) override {
     return hub_.subscribe_refusals(std::move(on_refusal));
   }
-  void try_on(const model::ProxyKey& proxy, MeshPtr mesh,
+  void try_on(const model::ProxyKey& proxy, ProxyMesh mesh,
               std::function<void(const TrialResult&)> done) override {
     tell(&Hub::try_on, proxy, std::move(mesh), std::move(done));
   }
-  void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
-    tell(&Hub::end_trial, proxy, generation);
+  void end_trial(const model::ProxyKey& proxy, bool restore) override {
+    tell(&Hub::end_trial, proxy, restore);
   }
-  void ask_others(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
-                  std::function<void(OtherProxies)> done) override {
-    tell(&Hub::ask_others, proxy, type, std::move(without), std::move(done));
+  void compare(const model::ProxyKey& proxy, std::vector<ProxyMesh> pairs,
+               std::function<void(std::vector<ResourceNames>)> done) override {
+    tell(&Hub::compare, proxy, std::move(pairs), std::move(done));
+  }
+  void update_mesh(MeshUpdate update) override { tell(&Hub::update_mesh, std::move(update)); }
+  void drop_mesh(MeshNumber number) override { tell(&Hub::drop_mesh, number); }
+  void assign_mesh(const model::ProxyKey& proxy, MeshNumber number) override {
+    tell(&Hub::assign_mesh, proxy, number);
+  }
+  void list_connected(std::function<void(std::set<model::ProxyKey>)> done) override {
+    post([this, done = std::move(done)] { done(hub_.connected()); });
   }
 
   void set_accepted_domains(std::vector<TrustDomain> domains) override {

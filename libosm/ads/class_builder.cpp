@@ -24,7 +24,20 @@ ResourceSetPtr set_of(std::vector<EncodedPtr> resources, const ResourceSetPtr& p
   return previous && previous->version() == fresh->version() ? previous : fresh;
 }
 
+// `set`, with the resources frozen that `without` does not have, or has with other content.
+ResourceSetPtr frozen_in(const ResourceSetPtr& set, const ResourceSetPtr& without) {
+  std::vector<EncodedPtr> differing = changed(without, *set);
+  for (EncodedPtr& resource : differing) resource = frozen(*resource);
+  return differing.empty() ? set : merged(set, std::move(differing));
+}
+
 }  // namespace
+
+EncodedPtr frozen(const EncodedResource& resource) {
+  EncodedResource out{resource.type, resource.name, {}, {}, {}, true};
+  out.hash = DigestBuilder().add("frozen").add(resource.hash).finish();
+  return std::make_shared<const EncodedResource>(std::move(out));
+}
 
 void leave_out_contradictions(translate::ResourcesByType& resources,
                               std::vector<std::string>& faults) {
@@ -88,6 +101,22 @@ BuildResult build(const BuildJob& job, ResourceCache& cache) {
   for (XdsType type : kClassTypes)
     result.sets[index_of(type)] =
         set_of(std::move(resources[index_of(type)]), job.previous[index_of(type)]);
+  if (!job.without) return result;
+  const BuildResult without = build({.snapshot = job.without,
+                                     .without = nullptr,
+                                     .proxy_class = job.proxy_class,
+                                     .previous = {},
+                                     .everything = true,
+                                     .endpoints_of = {},
+                                     .hook = job.hook},
+                                    cache);
+  result.failed = without.failed;
+  for (XdsType type : kClassTypes) {
+    ResourceSetPtr& set = result.sets[index_of(type)];
+    set = frozen_in(set, without.sets[index_of(type)]);
+    const ResourceSetPtr& previous = job.previous[index_of(type)];
+    if (previous && previous->version() == set->version()) set = previous;
+  }
   return result;
 }
 

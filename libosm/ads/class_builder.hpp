@@ -15,6 +15,8 @@ namespace osm::inline v1::ads {
 
 struct BuildJob {
   std::shared_ptr<const model::MeshSnapshot> snapshot;
+  // Resources that differ from those of this mesh are frozen; null: none is.
+  std::shared_ptr<const model::MeshSnapshot> without;
   translate::ProxyClass proxy_class;
   ResourceSets previous;   // null before the first build
   bool everything = true;  // false: only the endpoints of `services`
@@ -31,6 +33,9 @@ struct BuildResult {
 };
 
 BuildResult build(const BuildJob& job, ResourceCache& cache);
+
+// The resource, frozen (translate::EncodedResource).
+EncodedPtr frozen(const EncodedResource& resource);
 
 // Checks resources before they are sent: names are unique, every cluster's ClusterLoadAssignment
 // and every listener's route configuration exist. It leaves out the others and names them in

@@ -19,22 +19,26 @@ EncodedPtr wiped_when_released(EncodedResource resource) {
 }  // namespace
 
 ClassTable::ClassTable(ClassTableDependencies dependencies)
-    : deps_(std::move(dependencies)), cache_(deps_.runtime.metrics) {}
+    : deps_(std::move(dependencies)), cache_(deps_.runtime.metrics) {
+  meshes_.emplace(0, std::make_shared<ClassMesh>());
+}
 
 ClassTable::~ClassTable() {
   gate_.close();
   for (const auto& [identity, state] : identities_) deps_.secrets.release(identity);
 }
 
-std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
-                                           const model::Changes& changes, SteadyTime since) {
-  snapshot_ = std::move(snapshot);
-  untouched_ = std::exchange(present_, {snapshot_->generation, snapshot_->hash});
+std::set<StreamId> ClassTable::on_mesh(std::uint64_t number, ClassMesh newer,
+                                       const model::Changes& changes, SteadyTime since) {
+  std::shared_ptr<ClassMesh>& mesh = meshes_[number];
+  if (!mesh) mesh = std::make_shared<ClassMesh>();
+  newer.untouched = std::move(mesh->present);
+  *mesh = std::move(newer);
   std::set<ProxyClassPtr> touched;
   if (changes.everything) {
     for (const auto& [key, entry] : classes_) touched.insert(entry);
   } else {
-    touch_services(changes.services, touched);
+    touch_services(*mesh, changes.services, touched);
     for (const ServiceIdentity& identity : changes.identities)
       if (const Identity* state = find_in(identities_, identity))
         touched.insert(state->classes.begin(), state->classes.end());
@@ -42,7 +46,10 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
       for (const auto& [key, entry] : classes_)
         if (key.telemetry == telemetry) touched.insert(entry);
   }
+  const auto elsewhere = [&](const ProxyClassPtr& entry) { return entry->mesh_ != mesh; };
+  std::erase_if(touched, elsewhere);
   for (const ProxyClassPtr& entry : building_) {
+    if (elsewhere(entry)) continue;
     entry->missed_services_.insert(changes.services.begin(), changes.services.end());
     entry->missed_endpoints_.insert(changes.endpoints.begin(), changes.endpoints.end());
     entry->missed_at_ = std::min(entry->missed_at_, since);
@@ -54,6 +61,7 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
   }
   for (const ServiceName& service : changes.endpoints) {
     for_each_reader(service, [&](const ProxyClassPtr& entry) {
+      if (elsewhere(entry)) return;
       note_touched(*entry, since);
       entry->touched_endpoints_.insert(service);
       enqueue(entry);
@@ -63,7 +71,7 @@ std::set<StreamId> ClassTable::on_snapshot(std::shared_ptr<const model::MeshSnap
   return members;
 }
 
-void ClassTable::touch_services(const std::set<ServiceName>& services,
+void ClassTable::touch_services(const ClassMesh& mesh, const std::set<ServiceName>& services,
                                 std::set<ProxyClassPtr>& touched) {
   for (const ServiceName& service : services) {
     std::size_t readers = 0;
@@ -72,7 +80,7 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
       ++readers;
     });
     // In permissive mode all workloads call each other: a new service concerns all classes.
-    if (snapshot_->config.proxy.permissive && readers < classes_.size())
+    if (mesh.snapshot->config.proxy.permissive && readers < classes_.size())
       for (const auto& [key, entry] : classes_) touched.insert(entry);
   }
   // A new service has a name for all machines that ask for names.
@@ -82,7 +90,7 @@ void ClassTable::touch_services(const std::set<ServiceName>& services,
 }
 
 void ClassTable::note_touched(ProxyClassEntry& entry, SteadyTime since) {
-  if (entry.current()) entry.held_ = untouched_;
+  if (entry.current()) entry.held_ = entry.mesh_->untouched;
   entry.touched_at_ = std::min(entry.touched_at_, since);
 }
 
@@ -101,7 +109,7 @@ void ClassTable::enqueue(const ProxyClassPtr& entry) {
 }
 
 void ClassTable::pump() {
-  while (snapshot_ && building_.size() < kParallelBuilds && !queue_.empty()) {
+  while (building_.size() < kParallelBuilds && !queue_.empty() && queue_.front()->mesh_->snapshot) {
     ProxyClassPtr entry = std::move(queue_.front());
     queue_.pop_front();
     entry->queued_ = false;
@@ -111,24 +119,29 @@ void ClassTable::pump() {
     building_.insert(entry);
     deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "class"}},
                                   seconds(deps_.runtime.clock.steady_now() - entry->queued_at_));
-    BuildJob job{snapshot_,
+    const MeshVersion version = entry->mesh_->present;
+    BuildJob job{entry->mesh_->snapshot,
+                 entry->mesh_->without,
                  entry->class_,
                  entry->sets_,
-                 std::exchange(entry->touched_, false) || !entry->built_,
+                 std::exchange(entry->touched_, false) || !entry->built_ || entry->may_freeze(),
                  {entry->touched_endpoints_.begin(), entry->touched_endpoints_.end()},
                  deps_.hook};
     entry->touched_endpoints_.clear();
-    deps_.runtime.executor.post(gate_.guard([this, entry, job = std::move(job)] {
+    deps_.runtime.executor.post(gate_.guard([this, entry, version, job = std::move(job)] {
       const SteadyTime started = deps_.runtime.clock.steady_now();
       auto result = std::make_shared<BuildResult>(build(job, cache_));
       deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
                                     seconds(deps_.runtime.clock.steady_now() - started));
-      deps_.strand.post([this, entry, result, job] { finish(entry, std::move(*result), job); });
+      deps_.strand.post([this, entry, result, version, everything = job.everything] {
+        finish(entry, std::move(*result), version, everything);
+      });
     }));
   }
 }
 
-void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job) {
+void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const MeshVersion& version,
+                        bool everything) {
   building_.erase(entry);
   entry->building_ = false;
   report_faults(*entry, std::move(result.faults));
@@ -150,8 +163,8 @@ void ClassTable::finish(const ProxyClassPtr& entry, BuildResult result, const Bu
   entry->sets_ = std::move(result.sets);
   entry->built_ = true;
   if (changed) entry->superseded_ = entry->held_.generation;
-  entry->held_ = {job.snapshot->generation, job.snapshot->hash};
-  if (job.everything) index(entry, std::move(result.reads));
+  entry->held_ = version;
+  if (everything) index(entry, std::move(result.reads));
   catch_up(entry);
   if (entry->touched_ || !entry->touched_endpoints_.empty()) enqueue(entry);
   if (changed) {
@@ -298,7 +311,7 @@ const SecretFacts* ClassTable::secret_facts(const ServiceIdentity& identity) con
 }
 
 void ClassTable::rebuild_all() {
-  untouched_ = present_;
+  for (const auto& [number, mesh] : meshes_) mesh->untouched = mesh->present;
   const SteadyTime now = deps_.runtime.clock.steady_now();
   for (const auto& [key, entry] : classes_) touch(entry, now);
   pump();
@@ -307,7 +320,7 @@ void ClassTable::rebuild_all() {
 ProxyClassPtr ClassTable::join(const translate::ProxyClass& proxy_class, StreamId member) {
   ProxyClassPtr& entry = classes_[proxy_class];
   if (!entry) {
-    entry = ProxyClassPtr(new ProxyClassEntry(proxy_class));
+    entry = ProxyClassPtr(new ProxyClassEntry(proxy_class, meshes_.at(proxy_class.mesh)));
     Identity& identity = identities_[proxy_class.identity];
     identity.classes.insert(entry);
     if (!identity.secrets) refresh_certificate(proxy_class.identity, identity);

@@ -46,6 +46,15 @@ struct MeshVersion {
   std::string hash{};
 };
 
+// A mesh that classes are built from.
+struct ClassMesh {
+  std::shared_ptr<const model::MeshSnapshot> snapshot;  // null: none yet
+  // What differs from this mesh is frozen (translate::EncodedResource); null: nothing is.
+  std::shared_ptr<const model::MeshSnapshot> without;
+  MeshVersion present;    // that `snapshot` is of, or stands for
+  MeshVersion untouched;  // before the changes that touch classes now
+};
+
 class ProxyClassEntry;
 using ProxyClassPtr = std::shared_ptr<ProxyClassEntry>;
 
@@ -67,17 +76,16 @@ class ProxyClassEntry {
   std::uint64_t superseded() const { return superseded_; }
   // True if its sets are those of the newest snapshot.
   bool current() const { return built_ && !touched_ && !building_ && touched_endpoints_.empty(); }
-  // The services that its sets depend on, ordered.
-  const std::vector<ServiceName>& reads() const {
-    static const std::vector<ServiceName> kNone;
-    return reads_ ? reads_->first : kNone;
-  }
+  // True if some of its resources may be frozen.
+  bool may_freeze() const { return mesh_->without != nullptr; }
 
  private:
   friend class ClassTable;
-  explicit ProxyClassEntry(translate::ProxyClass proxy_class) : class_(std::move(proxy_class)) {}
+  ProxyClassEntry(translate::ProxyClass proxy_class, std::shared_ptr<const ClassMesh> mesh)
+      : class_(std::move(proxy_class)), mesh_(std::move(mesh)) {}
 
   translate::ProxyClass class_;
+  std::shared_ptr<const ClassMesh> mesh_;  // never null
   ResourceSets sets_;
   bool built_ = false;
   std::set<StreamId> members_;
@@ -126,10 +134,23 @@ class ClassTable {
   ~ClassTable();
   ClassTable(const ClassTable&) = delete;
 
-  // Takes a newer snapshot; `since`: as Hub::on_snapshot(). Result: the members of every class
-  // whose services were touched (they may belong to another class now).
+  // Takes a newer snapshot of the mesh of all proxies; `since`: as Hub::on_snapshot(). Result: the
+  // members of every class whose services were touched (they may belong to another class now).
   std::set<StreamId> on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
-                                 const model::Changes& changes, SteadyTime since);
+                                 const model::Changes& changes, SteadyTime since) {
+    const MeshVersion version{snapshot->generation, snapshot->hash};
+    return on_mesh(0, {std::move(snapshot), nullptr, version, {}}, changes, since);
+  }
+  // The same for the mesh of this number, as in ProxyClass::mesh. `newer.untouched` is ignored.
+  std::set<StreamId> on_mesh(std::uint64_t number, ClassMesh newer, const model::Changes& changes,
+                             SteadyTime since);
+  // Forgets a mesh; a class of it without members ends in time.
+  void drop_mesh(std::uint64_t number) { meshes_.erase(number); }
+  // Null: there is no mesh of this number.
+  const ClassMesh* mesh(std::uint64_t number) const {
+    const auto* found = find_in(meshes_, number);
+    return found ? found->get() : nullptr;
+  }
   // Takes over the identity's new certificate; nullopt: the new trust bundle of all identities.
   void on_secrets(const std::optional<ServiceIdentity>& identity);
   // Builds every class again, because the hook would give other resources.
@@ -137,7 +158,7 @@ class ClassTable {
 
   // The newest mesh whose sets the class has. Generations that do not touch the class cost nothing.
   const MeshVersion& version_of(const ProxyClassEntry& entry) const {
-    return entry.current() ? present_ : entry.held_;
+    return entry.current() ? entry.mesh_->present : entry.held_;
   }
   std::uint64_t generation_of(const ProxyClassEntry& entry) const {
     return version_of(entry).generation;
@@ -148,6 +169,7 @@ class ClassTable {
   // Digest of the trust bundle that all secrets hold; nullopt: there are no secrets.
   const std::optional<Digest>& trust_bundle() const { return trust_bundle_; }
 
+  // Precondition: the class's mesh is known.
   ProxyClassPtr join(const translate::ProxyClass& proxy_class, StreamId member);
   void leave(const ProxyClassPtr& entry, StreamId member);
   void drop_idle();
@@ -168,13 +190,15 @@ class ClassTable {
 
   void touch(const ProxyClassPtr& entry, SteadyTime since);
   void note_touched(ProxyClassEntry& entry, SteadyTime since);
-  void touch_services(const std::set<ServiceName>& services, std::set<ProxyClassPtr>& touched);
+  void touch_services(const ClassMesh& mesh, const std::set<ServiceName>& services,
+                      std::set<ProxyClassPtr>& touched);
   void enqueue(const ProxyClassPtr& entry);
   void pump();
   void report_faults(ProxyClassEntry& entry, std::vector<std::string> faults);
   void catch_up(const ProxyClassPtr& entry);
   static void forget_missed(ProxyClassEntry& entry);
-  void finish(const ProxyClassPtr& entry, BuildResult result, const BuildJob& job);
+  void finish(const ProxyClassPtr& entry, BuildResult result, const MeshVersion& version,
+              bool everything);
   ResourceSetPtr shared(ResourceSetPtr set);
   void for_each_reader(const ServiceName& service,
                        const std::function<void(const ProxyClassPtr&)>& visit) const;
@@ -188,9 +212,7 @@ class ClassTable {
 
   ClassTableDependencies deps_;
   ResourceCache cache_;
-  std::shared_ptr<const model::MeshSnapshot> snapshot_;
-  MeshVersion present_;    // of snapshot_
-  MeshVersion untouched_;  // before the changes that touch classes now
+  std::map<std::uint64_t, std::shared_ptr<ClassMesh>> meshes_;
   std::map<translate::ProxyClass, ProxyClassPtr> classes_;
   std::map<std::vector<ServiceName>, std::set<ProxyClassPtr>> read_lists_;
   std::map<ServiceName, std::set<ReadList*>> readers_;

@@ -166,10 +166,9 @@ void Hub::supersede(Stream& newer) {
 void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime since) {
   for (const ServiceName& service : stream.workload->workload.services)
     selected_by_[service].insert(stream.id);
-  translate::ProxyClass proxy_class = translate::class_of(*snapshot_, stream.workload->workload);
+  translate::ProxyClass proxy_class = class_in(mesh_of(stream), stream);
   if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
   proxy_class.leaving = leaving_.of(stream.key());
-  proxy_class.grpc = stream.grpc;
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
   if (stream.proxy_class) {
     const std::uint64_t held = classes_.generation_of(*stream.proxy_class);
@@ -238,6 +237,7 @@ void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
     memory_.erase(key);
     libraries_.erase(key);
     leaving_.forget(key);
+    own_meshes_.erase(key);
   }
 }
 

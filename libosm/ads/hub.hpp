@@ -65,7 +65,9 @@ struct Trial {
   bool without_listeners = false;  // likewise, with their routes
   std::function<void(const TrialResult&)> done;  // null: it has been called
   SteadyTime deadline{};
-  std::optional<std::uint64_t> ends_with;  // the generation to wait for before the trial ends
+  std::optional<ResourceSets> before;  // acknowledged before the first trial of another mesh
+  bool restoring = false;              // `sets` are these
+  bool ends = false;                   // once the proxy's class is current
 };
 
 inline constexpr const char* kShuttingDown = "shutting-down";
@@ -74,10 +76,6 @@ inline constexpr const char* kShuttingDown = "shutting-down";
 // asks for listeners after clusters, and for routes after listeners.
 bool holds_what_clusters_name(const Session& session);
 bool holds_what_listeners_name(const Session& session);
-
-// Roles of the resources of `whole` that `part` does not have, or has with other content; for one
-// type. The role of a route configuration is its direction; other resources are each a role.
-std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceSetPtr& part);
 
 class Hub {
  public:
@@ -137,11 +135,16 @@ class Hub {
   Subscription subscribe_refusals(std::function<void(const Refusal&)> on_refusal) {
     return refused_.subscribe(std::move(on_refusal));
   }
-  void try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
+  void try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
               std::function<void(const TrialResult&)> done);
-  void end_trial(const model::ProxyKey& proxy, std::uint64_t generation);
-  void ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
-                  std::function<void(OtherProxies)> done);
+  void end_trial(const model::ProxyKey& proxy, bool restore);
+  void compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
+               std::function<void(std::vector<ResourceNames>)> done);
+  // Meshes of single proxies: as TrialHost. hub_meshes.cpp
+  void update_mesh(const MeshUpdate& update);
+  void drop_mesh(MeshNumber number) { classes_.drop_mesh(number); }
+  void assign_mesh(const model::ProxyKey& proxy, MeshNumber number);
+  std::set<model::ProxyKey> connected() const;
 
  private:
   // Progress with the resources of one type.
@@ -253,6 +256,7 @@ class Hub {
   void observe_change(Stream& stream);
   void tell_progress(Stream& stream);
   static bool is_whole(Stream& stream);
+  const model::MeshSnapshot& mesh_of(const Stream& stream) const;
   translate::ProxyClass class_in(const model::MeshSnapshot& mesh, const Stream& stream) const;
   void note_leaving(const Stream& stream, const model::MeshSnapshot& before,
                     const std::vector<MeshService>& own_ports);
@@ -279,6 +283,7 @@ class Hub {
   void build_aside(BuildJob job, std::function<void(ResourceSets)> then);
   void begin_trial(Stream& stream, ResourceSets sets);
   void judge_trial(const Stream& stream);
+  void judge_restoring(StreamId id);
   void tell_trial(const Stream& stream, TrialResult result);
   void release_trials();
   void forget_trial(StreamId gone);
@@ -316,6 +321,7 @@ class Hub {
   std::map<ServiceName, std::set<StreamId>>
       selected_by_;  // services that select a stream's workload
   bool pumping_ = false;
+  std::map<model::ProxyKey, MeshNumber> own_meshes_;  // proxies that have not the mesh of all
   std::map<StreamId, Trial> trials_;
   std::uint64_t last_trial_ = 0;
   Notifier<const Refusal&> refused_;

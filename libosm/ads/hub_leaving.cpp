@@ -6,15 +6,8 @@
 
 namespace osm::inline v1::ads {
 
-// The class of the stream's proxy in another mesh, for a trial.
-translate::ProxyClass Hub::class_in(const model::MeshSnapshot& mesh, const Stream& stream) const {
-  translate::ProxyClass proxy_class = translate::class_of(mesh, stream.workload->workload);
-  proxy_class.leaving = leaving_.of(stream.key());
-  proxy_class.grpc = stream.grpc;
-  return proxy_class;
-}
-
 bool Hub::refuses(const Stream& stream) const {
+  if (own_meshes_.contains(stream.key())) return true;
   if (stream.settled) return false;
   return trials_.contains(stream.id) ||
          std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {

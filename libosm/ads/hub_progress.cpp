@@ -171,7 +171,8 @@ void Hub::note_domains(const model::MeshSnapshot* before) {
 // True if it applied configuration that names the peers of `domains`.
 bool Hub::has_domains(const Stream& stream, const TrustDomains& domains) const {
   return snapshot_->accepted_domains == domains.accepted &&
-         snapshot_->allowed_domains == domains.allowed && applied(stream) >= domains_changed_;
+         snapshot_->allowed_domains == domains.allowed && applied(stream) >= domains_changed_ &&
+         !stream.proxy_class->may_freeze();
 }
 
 model::CertificateProgress Hub::certificate_progress(const model::CertificateGoal& goal) const {

@@ -8,41 +8,33 @@
 namespace osm::inline v1::ads {
 namespace {
 
-// Limit of classes that are built for one answer of ask_others().
-constexpr std::size_t kMaxClasses = 64;
-
-// "rds-inbound.14001" → "rds-inbound", "outbound_10.96.0.1_80" → "outbound": ports and addresses
-// differ between proxies in the same role.
-std::string role_of(const EncodedResource& resource) {
-  if (resource.type == XdsType::kRoute) return resource.name.substr(0, resource.name.find('.'));
-  if (resource.type == XdsType::kListener) return resource.name.substr(0, resource.name.find('_'));
-  return resource.name;
-}
-
-template <class T>
-bool share_one(const std::set<T>& a, const std::vector<T>& b) {
-  return std::any_of(b.begin(), b.end(), [&](const T& one) { return a.contains(one); });
-}
-
-// The configuration of one class with an object and without it, compared off the strand.
-struct Comparison {
-  BuildJob without;
-  ResourceSetPtr with;
-
-  // Roles of the resources that the object adds or changes.
-  std::set<std::string> roles(XdsType type, ResourceCache& cache) const {
-    return roles_missing(with, build(without, cache).sets[index_of(type)]);
-  }
-};
-
 bool holds_what_it_names(const Session& session, XdsType parent, XdsType type) {
   const ResourceSetPtr named_by = session.acknowledged(parent);
   if (!named_by) return false;
   const ResourceSetPtr held = session.acknowledged(type);
   for (const EncodedPtr& resource : named_by->resources())
     for (const auto& reference : resource->references)
-      if (reference.type == type && (!held || !held->find(reference.name))) return false;
+      if (reference.type == type && (!held || !held->find(reference.name)) &&
+          !session.frozen(type, reference.name))
+        return false;
   return true;
+}
+
+// What the proxy had before its trials. Of resources of the last trial that it had not then, or of
+// which the content is not known, it keeps what it has.
+ResourceSets restored(ResourceSets before, const std::optional<ResourceSets>& tried) {
+  for (XdsType type : kXdsTypes) {
+    ResourceSetPtr& set = before[index_of(type)];
+    if (!tried || type == XdsType::kSecret) continue;
+    const ResourceSetPtr& last = (*tried)[index_of(type)];
+    if (!last) continue;
+    if (!set) set = ResourceSet::none();
+    std::vector<EncodedPtr> others;
+    for (const EncodedPtr& resource : last->resources())
+      if (!set->find(resource->name)) others.push_back(frozen(*resource));
+    set = merged(set, std::move(others));
+  }
+  return before;
 }
 
 }  // namespace
@@ -55,14 +47,7 @@ bool holds_what_listeners_name(const Session& session) {
   return holds_what_it_names(session, XdsType::kListener, XdsType::kRoute);
 }
 
-std::set<std::string> roles_missing(const ResourceSetPtr& whole, const ResourceSetPtr& part) {
-  std::set<std::string> roles;
-  if (!whole) return roles;
-  for (const EncodedPtr& resource : changed(part, *whole)) roles.insert(role_of(*resource));
-  return roles;
-}
-
-void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
+void Hub::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
                  std::function<void(const TrialResult&)> done) {
   const StreamId* serving = find_in(serving_, proxy);
   if (!serving) return done({});
@@ -72,10 +57,15 @@ void Hub::try_on(const model::ProxyKey& proxy, TrialHost::MeshPtr mesh,
   trial.number = ++last_trial_;
   trial.done = std::move(done);
   trial.deadline = deps_.runtime.clock.steady_now() + Trial::kBound;
-  trial.ends_with.reset();
-  trial.building = mesh != nullptr;
-  if (mesh) {
-    BuildJob job{mesh, class_in(*mesh, stream), {}, true, {}, deps_.hook};
+  trial.ends = trial.restoring = false;
+  if (mesh.mesh && !trial.before) {
+    trial.before.emplace();
+    for (XdsType type : kXdsTypes)
+      (*trial.before)[index_of(type)] = stream.session->last_good(type);
+  }
+  trial.building = mesh.mesh != nullptr;
+  if (mesh.mesh) {
+    BuildJob job{mesh.mesh, mesh.without, class_in(*mesh.mesh, stream), {}, true, {}, deps_.hook};
     build_aside(std::move(job), [this, id = stream.id, number = last_trial_](ResourceSets sets) {
       const Trial* built = find_in(trials_, id);
       if (built && built->number == number) begin_trial(streams_.at(id), std::move(sets));
@@ -132,6 +122,7 @@ ResourceSets Hub::sets_for(const Stream& stream) const {
 // Nothing is due for this stream: ends its trial if the proxy has answered everything.
 void Hub::judge_trial(const Stream& stream) {
   const Trial* trial = find_in(trials_, stream.id);
+  if (trial && trial->restoring) return judge_restoring(stream.id);
   if (!trial || !trial->done || trial->building) return;
   const Session& session = *stream.session;
   if (session.unanswered()) return;
@@ -161,22 +152,35 @@ void Hub::tell_trial(const Stream& stream, TrialResult result) {
   std::exchange(trials_.at(stream.id).done, nullptr)(result);
 }
 
-void Hub::end_trial(const model::ProxyKey& proxy, std::uint64_t generation) {
-  const StreamId* serving = find_in(serving_, proxy);
-  Trial* trial = serving ? find_in(trials_, *serving) : nullptr;
-  if (!trial) return;
-  trial->ends_with = generation;
-  trial->done = nullptr;
+void Hub::judge_restoring(StreamId id) {
+  if (streams_.at(id).session->unanswered()) return;
+  trials_.at(id).restoring = false;
   release_trials();
 }
 
-// Ends trials whose class has reached the generation to wait for. Earlier, the proxies would be
-// sent what they just refused.
+void Hub::end_trial(const model::ProxyKey& proxy, bool restore) {
+  const StreamId* serving = find_in(serving_, proxy);
+  Trial* trial = serving ? find_in(trials_, *serving) : nullptr;
+  if (!trial) return;
+  trial->ends = true;
+  trial->done = nullptr;
+  trial->building = false;
+  if (restore && trial->before) {
+    trial->restoring = true;
+    trial->deadline = deps_.runtime.clock.steady_now() + Trial::kBound;
+    trial->number = ++last_trial_;
+    trial->sets = restored(*trial->before, trial->sets);
+    give_sets(streams_.at(*serving), SteadyTime::max());
+    return pump();
+  }
+  release_trials();
+}
+
+// Ends trials whose class is current. Earlier, the proxies would be sent what they just refused.
 void Hub::release_trials() {
   std::vector<StreamId> released;
   for (const auto& [id, trial] : trials_)
-    if (trial.ends_with && snapshot_->generation >= *trial.ends_with &&
-        streams_.at(id).proxy_class->current())
+    if (trial.ends && !trial.restoring && streams_.at(id).proxy_class->current())
       released.push_back(id);
   for (StreamId id : released) {
     trials_.erase(id);
@@ -191,6 +195,7 @@ void Hub::forget_trial(StreamId gone) {
 }
 
 void Hub::tick_trials(SteadyTime now) {
+  for (auto& [id, trial] : trials_) trial.restoring = trial.restoring && now < trial.deadline;
   release_trials();
   for (const auto& [id, trial] : trials_) {
     if (!trial.done) continue;
@@ -205,44 +210,30 @@ void Hub::tick_trials(SteadyTime now) {
   }
 }
 
-void Hub::ask_others(const model::ProxyKey& proxy, XdsType type, const TrialHost::MeshPtr& without,
-                     std::function<void(OtherProxies)> done) {
+void Hub::compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
+                  std::function<void(std::vector<ResourceNames>)> done) {
   const StreamId* serving = find_in(serving_, proxy);
-  if (!serving) return done(OtherProxies::kNone);
-  const auto compare = [&](const Stream& stream) {
-    return Comparison{{without, class_in(*without, stream), {}, true, {}, deps_.hook},
-                      stream.proxy_class->sets()[index_of(type)]};
-  };
-  const Stream& refusing = streams_.at(*serving);
-  const Comparison own = compare(refusing);
-  const model::Changes& changes = without->changes;
-  std::map<ProxyClassPtr, Comparison> others;
-  bool undecided = false;
-  for (const auto& [key, id] : serving_) {
-    const Stream& stream = streams_.at(id);
-    const ProxyClassPtr& entry = stream.proxy_class;
-    if (id == refusing.id) continue;
-    if (!changes.everything && !changes.identities.contains(entry->proxy_class().identity) &&
-        !share_one(changes.services, entry->reads()))
-      continue;
-    if (!entry->current() || stream.session->unanswered()) {
-      undecided = true;
-    } else if (stream.session->settled() && others.size() < kMaxClasses) {
-      others.try_emplace(entry, compare(stream));
+  if (!serving) return done({});
+  std::vector<BuildJob> jobs;
+  for (const ProxyMesh& pair : pairs)
+    jobs.push_back({pair.mesh,
+                    pair.without,
+                    class_in(*pair.mesh, streams_.at(*serving)),
+                    {},
+                    true,
+                    {},
+                    deps_.hook});
+  deps_.runtime.executor.post(aside_.guard([this, jobs = std::move(jobs), done = std::move(done)] {
+    std::vector<ResourceNames> differing;
+    for (const BuildJob& job : jobs) {
+      ResourceNames& names = differing.emplace_back();
+      for (const ResourceSetPtr& set : build(job, classes_.cache()).sets)
+        if (set)
+          for (const EncodedPtr& resource : set->resources())
+            if (resource->frozen) names.emplace(resource->type, resource->name);
     }
-  }
-  deps_.runtime.executor.post(aside_.guard(
-      [this, type, own, others = std::move(others), undecided, done = std::move(done)] {
-        const std::set<std::string> refused = own.roles(type, classes_.cache());
-        const bool accepted = std::any_of(others.begin(), others.end(), [&](const auto& other) {
-          const std::set<std::string> roles = other.second.roles(type, classes_.cache());
-          return std::any_of(roles.begin(), roles.end(),
-                             [&](const std::string& role) { return refused.contains(role); });
-        });
-        deps_.strand.post([done, answer = accepted    ? OtherProxies::kAccepted
-                                          : undecided ? OtherProxies::kUndecided
-                                                      : OtherProxies::kNone] { done(answer); });
-      }));
+    deps_.strand.post([done, differing = std::move(differing)] { done(differing); });
+  }));
 }
 
 }  // namespace osm::inline v1::ads

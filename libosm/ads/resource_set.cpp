@@ -38,6 +38,8 @@ ResourceSet::ResourceSet(std::vector<EncodedPtr> ordered) : resources_(std::move
   DigestBuilder digest;
   for (const EncodedPtr& resource : resources_) digest.add(resource->name).add(resource->hash);
   version_ = digest.finish().hex();
+  any_frozen_ = std::any_of(resources_.begin(), resources_.end(),
+                            [](const EncodedPtr& resource) { return resource->frozen; });
 }
 
 ResourceSetPtr ResourceSet::make(std::vector<EncodedPtr> resources) {

@@ -44,12 +44,14 @@ class ResourceSet {
   // First 128 bits of SHA-256, in hex, over the ordered (name, hash) of all resources. Every
   // replica computes the same version, and a proxy that holds exactly this set claims this version.
   const std::string& version() const { return version_; }
+  bool any_frozen() const { return any_frozen_; }
 
  private:
   explicit ResourceSet(std::vector<EncodedPtr> ordered);
 
   std::vector<EncodedPtr> resources_;
   std::string version_;
+  bool any_frozen_;
 };
 
 // The resources of `set` for which `keep` holds.

@@ -109,6 +109,11 @@ class Session {
   bool holds_newest(XdsType type) const;
   Doubts doubts() const;
 
+  // Content that the proxy keeps of what it refuses: acknowledged, or good before a refusal.
+  ResourceSetPtr last_good(XdsType type) const;
+  // True if the newest content has the resource frozen (translate::EncodedResource).
+  bool frozen(XdsType type, std::string_view name) const;
+
   // Sent resources, for the config dump; null: none.
   ResourceSetPtr sent(XdsType type) const { return of(type).sent; }
   const ResourceSetPtr& given(XdsType type) const { return of(type).base; }  // by set_resources()
@@ -224,6 +229,7 @@ class Session {
   void end_refusals(TypeState& s);
   ResourceSetPtr target(XdsType type, SteadyTime now);
   ResourceSetPtr acceptable(XdsType type);
+  static ResourceSetPtr thawed(const TypeState& s, const ResourceSetPtr& set);
   ResourceSetPtr expanded(const ResourceSetPtr& base, SteadyTime now);
   ResourceSetPtr with_used_endpoints(const ResourceSetPtr& base);
   NameSet clusters_in_use() const;

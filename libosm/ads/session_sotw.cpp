@@ -114,6 +114,8 @@ std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& go
   std::vector<EncodedPtr> news;
   if (is_whole(type)) {
     if (!s.wildcard && s.names->empty()) return std::nullopt;
+    // Everything is frozen, and it is not known what the proxy has: it keeps that.
+    if (goal->empty() && wanted(s)->any_frozen()) return std::nullopt;
     // A name that was dropped and is asked for again is not delivered, though the version is.
     if (!s.asked && s.delivered && goal->version() == s.announced &&
         (s.wildcard || changed(s.delivered, *goal).empty()))
@@ -134,7 +136,7 @@ std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& go
   }
   skipped_[index_of(type)] = false;
   if (type == XdsType::kCluster)
-    sent_expanded_ = !withheld(type) && goal->version() != wanted(s)->version();
+    sent_expanded_ = !withheld(type) && goal->version() != thawed(s, wanted(s))->version();
   return respond(type, goal, std::move(news), now);
 }
 

@@ -56,9 +56,38 @@ ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
     if (type == XdsType::kCluster) expanded_since_.reset();
     return of(type).good;
   }
-  const ResourceSetPtr all = refused_as_a_whole(type) ? wanted(of(type)) : acceptable(type);
+  const ResourceSetPtr all =
+      thawed(of(type), refused_as_a_whole(type) ? wanted(of(type)) : acceptable(type));
   if (type == XdsType::kEndpoint && variant_ == XdsVariant::kDelta) return with_used_endpoints(all);
   return type == XdsType::kCluster ? expanded(all, now) : all;
+}
+
+// The set with the last good content in place of frozen resources; without them if there is none.
+ResourceSetPtr Session::thawed(const TypeState& s, const ResourceSetPtr& set) {
+  if (!set->any_frozen()) return set;
+  std::vector<EncodedPtr> resources;
+  for (const EncodedPtr& resource : set->resources()) {
+    EncodedPtr content = resource;
+    if (content->frozen) {
+      content = s.acked ? s.acked->find(resource->name) : nullptr;
+      if (!content && s.good) content = s.good->find(resource->name);
+    }
+    if (content) resources.push_back(std::move(content));
+  }
+  return ResourceSet::make(std::move(resources));
+}
+
+ResourceSetPtr Session::last_good(XdsType type) const {
+  const TypeState& s = of(type);
+  if (!s.good || !s.acked) return s.acked ? s.acked : s.good;
+  return merged(s.good, s.acked->resources());
+}
+
+bool Session::frozen(XdsType type, std::string_view name) const {
+  const ResourceSetPtr& base = of(type).base;
+  if (!base || !base->any_frozen()) return false;
+  const EncodedPtr resource = base->find(name);
+  return resource && resource->frozen;
 }
 
 // The wanted set, with the last good content in place of refused resources.

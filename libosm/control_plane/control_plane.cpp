@@ -16,7 +16,7 @@
 #include "control_plane/receipts.hpp"
 #include "model/names.hpp"
 #include "nack_provenance/nack_provenance.hpp"
-#include "nack_provenance/withheld_spec.hpp"
+#include "nack_provenance/verdicts.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "root_rotation/target.hpp"
@@ -40,16 +40,22 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                       [&spec = options.spec] {
                         return spec.get_mesh_config().certificates.service_validity;
                       }}),
-        spec_(options.spec, options.runtime.executor, options.runtime.clock),
-        loop_({.spec = spec_,
+        loop_({.spec = options.spec,
                .providers = options.providers,
                .workload_providers = options.workload_providers,
                .trust_domain = trust_domains_,
                .runtime = options.runtime}),
-        catalog_(catalog::make_mesh_catalog(
-            {.spec = spec_, .snapshots = loop_.snapshots(), .clock = options.runtime.clock})),
-        problems_({spec_, options.workload_providers, loop_.snapshots(), root_problems(options)},
-                  options.runtime.executor, options.runtime.log, options.runtime.metrics) {}
+        catalog_(catalog::make_mesh_catalog({.spec = options.spec,
+                                             .snapshots = loop_.snapshots(),
+                                             .clock = options.runtime.clock})),
+        verdicts_(options.osm_namespace, [this](const ObjectKey& key) { return concerned(key); }),
+        problems_({.spec = options.spec,
+                   .workloads = options.workload_providers,
+                   .snapshots = loop_.snapshots(),
+                   .roots = root_problems(options),
+                   .refused = [this] { return verdicts_.problems(); }},
+                  options.runtime.executor, options.runtime.log, options.runtime.metrics),
+        verdicts_changed_(verdicts_.subscribe([this] { problems_.check_again(); })) {}
 
   ~Impl() override {
     require_may_wait(options_.runtime.executor, "~ControlPlane");
@@ -63,7 +69,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     }
     renewals_ = std::make_unique<ProxyRenewals>(ProxyRenewalsOptions{
         .certificates = options_.certificates,
-        .spec = spec_,
+        .spec = options_.spec,
         .runtime = options_.runtime,
         .trust_domains = [this] { return trust_domains(); },
         .proxy_subject = [this](const Workload& workload) { return proxy_subject(workload); },
@@ -107,17 +113,19 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                    .announced_at = [this] { return loop_.announced_at(); }}));
     progress_ = ads_->subscribe_progress([this](const auto*) { problems_.announce(); });
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
-        .mesh = loop_, .proxies = *ads_, .problems = [this] { return problems_.list(); }});
+        .mesh = loop_,
+        .proxies = *ads_,
+        .problems = [this] { return problems_.list(); },
+        .refusing = [this](const ObjectKey& object) { return verdicts_.refusing(object); }});
     started_ = true;
     provenance_ = std::make_unique<nack_provenance::NackProvenance>(
         nack_provenance::NackProvenanceOptions{.runtime = options_.runtime,
-                                               .spec = spec_,
+                                               .verdicts = verdicts_,
                                                .snapshots = loop_.snapshots(),
                                                .proxies = *ads_,
                                                .providers = options_.providers,
                                                .workload_providers = options_.workload_providers,
                                                .trust_domains = [this] { return trust_domains(); },
-                                               .osm_namespace = options_.osm_namespace,
                                                .board = options_.board});
     if (options_.root_rotation) {
       OSM_TRY(options_.root_rotation->attach(*this));
@@ -211,9 +219,9 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (renewals_) renewals_->stop();
     if (drains_) drains_->stop();
     if (provenance_) provenance_->stop();
+    verdicts_changed_.reset();
     problems_.stop();
     loop_.stop();
-    spec_.stop();
     secrets_.stop();
     certificate_.reset();
     return ended;
@@ -225,6 +233,12 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     return [&drains = *drains_](auto workload, auto done) {
       drains.answer(std::move(workload), std::move(done));
     };
+  }
+
+  // Number of the mesh's proxies that the object concerns.
+  std::size_t concerned(const ObjectKey& object) const {
+    const catalog::ObjectState state = loop_.object_state(object);
+    return state.snapshot ? catalog::workloads_in(state.scope, *state.snapshot).size() : 0;
   }
 
   static std::function<std::vector<Problem>()> root_problems(const ControlPlaneOptions& options) {
@@ -294,10 +308,11 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   bool attached_ = false;       // to the root rotation
   std::atomic<bool> started_ = false;
   certificate::ServiceCertificates secrets_;
-  nack_provenance::WithheldSpec spec_;
   mutable catalog::MeshLoop loop_;
   std::unique_ptr<MeshCataloger> catalog_;
+  nack_provenance::Verdicts verdicts_;
   ProblemJournal problems_;
+  Subscription verdicts_changed_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<nack_provenance::NackProvenance>
       provenance_;                           // outlives the server, whose strand calls it

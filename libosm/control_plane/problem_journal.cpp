@@ -36,6 +36,11 @@ std::vector<Problem> ProblemJournal::inputs() const {
     for (Problem& problem : provider->list_problems()) problems.push_back(std::move(problem));
   if (sources_.roots)
     for (Problem& problem : sources_.roots()) problems.push_back(std::move(problem));
+  if (sources_.refused)
+    for (Problem& problem : sources_.refused()) {
+      problem.locate(sources_.spec.source_of(problem.object));
+      problems.push_back(std::move(problem));
+    }
   return problems;
 }
 

@@ -28,6 +28,8 @@ struct ProblemSources {
   SnapshotCell<model::MeshSnapshot>& snapshots;  // the catalog logs these itself
   // Problems of the mesh's roots; check_again() follows a change. Null: none.
   std::function<std::vector<Problem>()> roots{};
+  // Problems of objects that proxies refuse; as above.
+  std::function<std::vector<Problem>()> refused{};
 };
 
 class ProblemJournal {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/maps.hpp"
 #include "catalog/object_scope.hpp"
 
 namespace osm::inline v1::control_plane {
@@ -41,6 +42,14 @@ ObjectPhase phase_of(const ObjectStatus& status, bool pending) {
 }
 
 Error rejected(const ObjectStatus& status) { return status.problems.front().error(); }
+
+Error refused_by_proxies(const ObjectStatus& status) {
+  for (const Problem& problem : status.problems)
+    if (problem.code == ErrorCode::kRefusedByProxy) return {problem.code, problem.text()};
+  return {ErrorCode::kRefusedByProxy, status.object.str() + " is refused by " +
+                                          status.lagging.front().workload.str() + ": " +
+                                          status.lagging.front().detail};
+}
 
 Error too_late(const ObjectStatus& status) {
   std::string text = status.object.str() +
@@ -143,9 +152,15 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
     waited_for.emplace(entry->proxy, entry->workload.name);
     asked.push_back(entry->proxy);
   }
+  const auto refusing = options_.refusing(key);
+  std::size_t refused = 0;
   for (ads::ProxyProgress& progress : options_.proxies.progress(asked)) {
     const auto at = waited_for.find(progress.proxy);
     ++status.concerned;
+    if (const std::string* words = find_in(refusing, progress.proxy)) {
+      ++refused;
+      progress = {progress.proxy, 0, true, *words};
+    }
     if (progress.generation >= state.generation) {
       ++status.applied;
     } else {
@@ -160,6 +175,8 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
   std::sort(status.lagging.begin(), status.lagging.end(),
             [](const ProxyLag& a, const ProxyLag& b) { return a.workload < b.workload; });
   status.phase = phase_of(status, state.pending);
+  answer.refused_for_good =
+      refused != 0 && refused == status.lagging.size() && status.phase == ObjectPhase::kRefused;
   // A stopped server knows no proxies, which would read as if none were lagging.
   if (stopped_)
     return Error{ErrorCode::kUnavailable, object.str() + ": the control plane shuts down"};
@@ -174,6 +191,7 @@ Result<ObjectStatus> Receipts::wait_until_applied(const ObjectKey& object,
     OSM_TRY(Answer answer, look(object));
     if (answer.status.phase == ObjectPhase::kApplied) return std::move(answer.status);
     if (answer.status.phase == ObjectPhase::kRejected) return rejected(answer.status);
+    if (answer.refused_for_good) return refused_by_proxies(answer.status);
     if (!wait.sleep(answer.lagging)) return too_late(answer.status);
   }
 }

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "ads/progress.hpp"
@@ -22,6 +24,8 @@ struct ReceiptsOptions {
   catalog::MeshLoop& mesh;
   ads::ProgressHost& proxies;
   std::function<std::vector<Problem>()> problems;  // all problems, ordered
+  // The proxies that refuse an object, with their words. Keys as in MeshLoop::object_state().
+  std::function<std::map<model::ProxyKey, std::string>(const ObjectKey&)> refusing;
 };
 
 class Receipts {
@@ -42,6 +46,7 @@ class Receipts {
   struct Answer {
     ObjectStatus status;
     std::vector<model::ProxyKey> lagging;
+    bool refused_for_good = false;  // all of these refuse this version of the object
   };
   Result<Answer> look(const ObjectKey& object) const;
 

@@ -2,33 +2,48 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
-#include "nack_provenance/still_allowed.hpp"
-#include "nack_provenance/suspects.hpp"
+#include "base/maps.hpp"
 
 namespace osm::inline v1::nack_provenance {
 namespace {
 
-constexpr std::chrono::milliseconds kAskAgain{100};
-constexpr int kMaxQuestions = 30;
-constexpr std::chrono::seconds kReleaseBound{5};
+// Number of objects that a verdict tells apart, of those that may not be left out.
+constexpr std::size_t kComparedAlone = 16;
+// Number of versions of the MeshConfig that are remembered.
+constexpr std::size_t kRemembered = 64;
 constexpr const char* kKeepsTooMuch =
     "; the configuration that it keeps is of a mode that the MeshConfig has turned off";
 
 // In the order of TrialResult::Outcome.
 constexpr std::array kOutcomes{"accepted", "refused", "gone", "timed-out"};
 
-bool same_in_both(const model::SpecObjects& now, const model::SpecObjects& then,
-                  const ObjectKey& object) {
-  const std::vector<ObjectKey> differ = model::new_in(now, model::only(then, object));
-  return std::find(differ.begin(), differ.end(), object) == differ.end();
+bool present(const model::SpecObjects& objects, const ObjectKey& object) {
+  bool found = false;
+  model::for_each_list(
+      [&](auto list, auto) { found = found || model::find(objects.*list, object) != nullptr; });
+  return found;
+}
+
+// Modes bring up objects; the other settings are in every object's resources.
+ProxySettings without_modes(ProxySettings settings) {
+  settings.permissive = settings.egress = settings.egress_policy = settings.ingress = false;
+  return settings;
+}
+
+ads::ResourceNames minus(ads::ResourceNames a, const ads::ResourceNames& b) {
+  std::erase_if(a, [&](const auto& name) { return b.contains(name); });
+  return a;
 }
 
 }  // namespace
 
 NackProvenance::NackProvenance(const NackProvenanceOptions& options)
     : options_(options),
-      verdicts_(options.board, options.runtime.log),
+      shared_(options.board, options.runtime.log),
+      meshes_({options.providers, options.workload_providers, options.trust_domains},
+              options.proxies),
       strand_(options.runtime.executor) {
   published_ = options_.snapshots.subscribe(
       [this](const auto& snapshot) { strand_.post([this, snapshot] { on_snapshot(snapshot); }); });
@@ -36,6 +51,7 @@ NackProvenance::NackProvenance(const NackProvenanceOptions& options)
     strand_.post([this, refusal] { on_refusal(refusal); });
   });
   strand_.post([this] { on_snapshot(options_.snapshots.load()); });
+  look_for_absent();
 }
 
 NackProvenance::~NackProvenance() { stop(); }
@@ -57,31 +73,56 @@ auto NackProvenance::in_this_search(Step step) {
 
 // --- events ---
 
-void NackProvenance::on_snapshot(const std::shared_ptr<const model::MeshSnapshot>& snapshot) {
-  if (!snapshot || snapshot->generation <= generation_) return;
-  generation_ = snapshot->generation;
-  if (history_.empty() || history_.back().second != snapshot->objects)
-    history_.emplace_back(generation_, snapshot->objects);
-  if (history_.size() > kRemembered) history_.pop_front();
-  if (!search_ || !search_->round) return;
-  if (search_->withheld) {
-    if (same_in_both(*snapshot->objects, *search_->after, *search_->withheld)) return;
-    refusing_.erase(search_->proxy);
-    end_search(generation_);
-  } else if (outdated(*snapshot->objects)) {
-    end_search(generation_);  // the next search is about the new version
+void NackProvenance::on_snapshot(const Snapshot& snapshot) {
+  if (!snapshot || (newest_ && snapshot->generation <= newest_->generation)) return;
+  const Snapshot before = std::exchange(newest_, snapshot);
+  note_changes(before ? *before : model::MeshSnapshot());
+  std::set<model::ProxyKey> lifted = options_.verdicts.lift(*snapshot->objects);
+  for (const model::ProxyKey& proxy : options_.verdicts.proxies()) {
+    if (snapshot->workloads.find(proxy)) continue;
+    options_.verdicts.forget(proxy);
+    lifted.insert(proxy);
+  }
+  meshes_.follow(snapshot);
+  reassign(lifted);
+  if (!search_ || !search_->bisection) return;
+  if (outdated(snapshot->changes)) {
+    end_search();  // the next search is about the new version
+  } else if (search_->trial && !snapshot->changes.empty()) {
+    const auto again = search_->trial;  // it may end the search
+    again();                            // no proxy keeps what was taken away meanwhile
   }
 }
 
-// A candidate has another version than when the search began, or an object allows less by now.
-bool NackProvenance::outdated(const model::SpecObjects& now) const {
-  if (!model::new_in(still_allowed(*search_->after, now), *search_->after).empty()) return true;
-  if (denials_of(now.policies) != denials_of(search_->after->policies)) return true;
-  const std::vector<ObjectKey> differ = model::new_in(now, *search_->after);
-  const std::vector<ObjectKey>& candidates = search_->round->candidates;
-  return std::any_of(differ.begin(), differ.end(), [&](const ObjectKey& key) {
-    return std::find(candidates.begin(), candidates.end(), key) != candidates.end();
+void NackProvenance::note_changes(const model::MeshSnapshot& before) {
+  const std::uint64_t generation = newest_->generation;
+  for (const ObjectKey& object : newest_->changes.objects) {
+    if (object.is(model::kWorkloadKind)) continue;
+    if (present(*newest_->objects, object))
+      changed_in_[object] = generation;
+    else
+      changed_in_.erase(object);
+  }
+  if (settings_.empty() || before.config.proxy != newest_->config.proxy)
+    settings_[generation] = newest_->config.proxy;
+  if (settings_.size() > kRemembered) settings_.erase(settings_.begin());
+}
+
+// True if an object changed that shapes the proxy, or that the search has among the likely ones.
+bool NackProvenance::outdated(const model::Changes& changes) const {
+  if (changes.objects.empty()) return false;
+  const std::set<ObjectKey> here = contributors(*newest_, search_->refusal.workload);
+  return std::any_of(changes.objects.begin(), changes.objects.end(), [&](const ObjectKey& key) {
+    return key.is(kinds::kMeshConfig) || here.contains(key) || search_->likely.contains(key);
   });
+}
+
+void NackProvenance::reassign(const std::set<model::ProxyKey>& proxies) {
+  for (const model::ProxyKey& proxy : proxies) {
+    const RefusedObjects objects = options_.verdicts.of(proxy);
+    options_.verdicts.set_keeping(proxy, !meshes_.assign(proxy, objects));
+    if (objects.empty()) refusing_.erase(proxy);
+  }
 }
 
 void NackProvenance::on_refusal(const ads::Refusal& refusal) {
@@ -94,7 +135,8 @@ void NackProvenance::on_refusal(const ads::Refusal& refusal) {
 // --- one search after the other ---
 
 void NackProvenance::start_next() {
-  if (search_ || refusing_.empty()) return;
+  if (search_) return;
+  if (refusing_.empty()) return meshes_.end_trials();
   const auto first = std::min_element(
       refusing_.begin(), refusing_.end(),
       [](const auto& a, const auto& b) { return a.second.ready_at < b.second.ready_at; });
@@ -107,94 +149,122 @@ void NackProvenance::start_next() {
   search_->number = ++last_search_;
   search_->proxy = first->first;
   search_->refusal = first->second.refusal;
-  options_.proxies.try_on(search_->proxy, nullptr,
+  options_.proxies.try_on(search_->proxy, {},
                           in_this_search([this](const ads::TrialResult& r) { on_newest(r); }));
 }
 
-// The proxy answered the newest mesh.
+// The proxy answered the newest mesh that it has.
 void NackProvenance::on_newest(const ads::TrialResult& result) {
-  using Outcome = ads::TrialResult::Outcome;
   if (result.outcome == Outcome::kTimedOut) return report_no_object("it does not answer");
   if (result.outcome != Outcome::kRefused) {
     refusing_.erase(search_->proxy);
-    return end_search(0);
+    return end_search();
   }
   on_snapshot(options_.snapshots.load());  // the subscription may announce it only later
   search_->refusal.type = result.type;
   search_->refusal.detail = result.detail;
-  search_->after = history_.back().second;
-  search_->found_elsewhere = verdicts_.list();
-  search_->acknowledged = objects_at(result.applied_generation);
-  search_changed_objects();
+  search_->applied = result.applied_generation;
+  search_->known = options_.verdicts.of(search_->proxy);
+  if (!search_->known.empty() && !meshes_.has_own(search_->proxy)) return give_own_mesh();
+  if (search_->known.left_out.size() + search_->known.frozen.size() >= kRefusedByOne)
+    return report_no_object("it refuses " + std::to_string(kRefusedByOne) +
+                            " objects and still more");
+  begin();
 }
 
-// An object that only came to allow less is no candidate: the proxy accepted the rest of it before.
-void NackProvenance::search_changed_objects() {
-  if (!search_->acknowledged) return search_every_object();
-  const model::SpecObjects before = still_allowed(*search_->acknowledged, *search_->after);
-  if (model::new_in(before, *search_->after).empty()) return search_every_object();
-  begin_round(before, false);
-}
-
-// Only the TLS settings of the MeshConfig go back: another mode could bring up other objects.
-void NackProvenance::search_every_object() {
-  const MeshConfig known = search_->acknowledged ? search_->acknowledged->config : MeshConfig{};
-  model::SpecObjects before;
-  before.config = search_->after->config;
-  before.config.proxy.tls = still_allowed(known, search_->after->config).proxy.tls;
-  before.namespaces = search_->after->namespaces;
-  before.policies = denylists(*search_->after);
-  begin_round(before, true);
-}
-
-void NackProvenance::begin_round(const model::SpecObjects& before, bool every_object) {
-  std::vector<ObjectKey> candidates = model::new_in(before, *search_->after);
+void NackProvenance::begin() {
+  search_->found_elsewhere = shared_.list();
+  for (const ObjectKey& object : options_.verdicts.objects())
+    search_->found_elsewhere.try_emplace(object);
+  if (search_->applied != 0)
+    for (const auto& [object, generation] : changed_in_)
+      if (generation > search_->applied) search_->fresh.insert(object);
+  search_->candidates = sorted_out(*newest_->objects).first;
+  std::erase_if(search_->candidates,
+                [&](const ObjectKey& object) { return search_->known.left_out.contains(object); });
   std::vector<std::size_t> likely =
-      order_by_likelihood(search_->refusal.detail, *options_.snapshots.load(),
-                          search_->refusal.workload, search_->found_elsewhere, candidates);
-  if (every_object && !candidates.empty() && candidates.front() == model::mesh_config_key()) {
-    // Invalid TLS settings appear with the first Service, which is not their cause.
-    std::rotate(candidates.begin(), candidates.begin() + 1, candidates.end());
-    for (std::size_t& size : likely) ++size;
+      order_by_likelihood(hints(), *newest_, search_->refusal.workload, search_->candidates);
+  if (!likely.empty())
+    search_->likely = {search_->candidates.end() - static_cast<std::ptrdiff_t>(likely.back()),
+                       search_->candidates.end()};
+  search_->bisection.emplace(search_->candidates.size(), std::move(likely));
+  const ObjectSet fixed = only_change();
+  if (fixed.empty()) return try_next();
+  try_on({}, fixed, [this, fixed](bool accepted) {
+    if (accepted)
+      conclude(fixed, true);
+    else
+      try_next();
+  });
+}
+
+// The limits that are new to the proxy, if nothing else is that shapes it. Then no other object has
+// to be left out to name them.
+ObjectSet NackProvenance::only_change() const {
+  ObjectSet fixed;
+  const std::set<ObjectKey> here = contributors(*newest_, search_->refusal.workload);
+  for (const ObjectKey& object : search_->fresh) {
+    if (!here.contains(object)) continue;
+    if (may_be_left_out(object)) return {};
+    fixed.insert(object);
   }
-  const Bisection bisection(candidates.size(), std::move(likely));
-  auto mesh = std::make_unique<TrialMesh>(
-      TrialMesh::Options{before, *search_->after, options_.providers, options_.workload_providers,
-                         options_.trust_domains()});
-  search_->round.emplace(
-      Round{every_object, before.config, std::move(candidates), bisection, std::move(mesh)});
-  try_next();
+  const auto config = settings_.upper_bound(search_->applied);
+  return config == settings_.end() ? fixed : ObjectSet();
+}
+
+Hints NackProvenance::hints() const {
+  Hints hints{search_->refusal.detail, search_->found_elsewhere, search_->fresh};
+  // The cause may be an object that is never left out. It has its effect on its Services.
+  for (const auto& policy : newest_->objects->policies)
+    if (!may_be_left_out(policy->key) &&
+        (hints.fresh.contains(policy->key) || hints.found_elsewhere.contains(policy->key)))
+      hints.services.insert(policy->reach.services.begin(), policy->reach.services.end());
+  return hints;
 }
 
 void NackProvenance::try_next() {
-  Round& round = *search_->round;
-  const std::optional<std::size_t> trial = round.bisection.next();
-  if (!trial) return end_round();
-  const auto first_old = round.candidates.begin() + static_cast<std::ptrdiff_t>(*trial);
-  const auto mesh = round.mesh->with_old({first_old, round.candidates.end()});
-  if (!mesh) return report_no_object("the mesh is not known any more");
-  ++search_->trials;
-  options_.proxies.try_on(search_->proxy, mesh,
-                          in_this_search([this](const ads::TrialResult& r) { on_trial(r); }));
-}
-
-void NackProvenance::end_round() {
-  const bool any = search_->round->bisection.found().has_value();
-  if (search_->round->every_object) {
-    if (any) return ask_others();
-    if (!search_->config_round) return report_no_object("it refuses even an empty mesh");
-    search_->round = std::exchange(search_->config_round, std::nullopt);
-    return ask_others();
+  const std::optional<std::size_t> trial = search_->bisection->next();
+  if (!trial) {
+    const std::optional<std::size_t> found = search_->bisection->found();
+    return found ? compare_fixed(search_->candidates[*found]) : try_without_config();
   }
-  const bool config = any && found() == model::mesh_config_key();
-  if (any && !config) return ask_others();
-  // A new workload or a new mode can make the proxy see an older object for the first time.
-  if (config) search_->config_round = std::move(search_->round);
-  search_every_object();
+  const auto first_left_out = search_->candidates.begin() + static_cast<std::ptrdiff_t>(*trial);
+  try_on({first_left_out, search_->candidates.end()}, {}, [this](bool accepted) {
+    search_->bisection->answered(accepted);
+    try_next();
+  });
 }
 
-void NackProvenance::on_trial(const ads::TrialResult& result) {
-  using Outcome = ads::TrialResult::Outcome;
+// Objects of the search, and those that the proxy was found to refuse before.
+ObjectSet NackProvenance::known_and(ObjectSet objects) const {
+  objects.insert(search_->known.left_out.begin(), search_->known.left_out.end());
+  return objects;
+}
+
+void NackProvenance::try_on(const ObjectSet& left_out, const ObjectSet& frozen,
+                            std::function<void(bool accepted)> then) {
+  search_->trial = [this, left_out, frozen, then] {
+    ObjectSet both = frozen;
+    both.insert(search_->known.frozen.begin(), search_->known.frozen.end());
+    ads::ProxyMesh mesh{meshes_.without(known_and(left_out)), nullptr};
+    if (!both.empty()) {
+      both.insert(left_out.begin(), left_out.end());
+      mesh.without = meshes_.without(known_and(std::move(both)));
+      if (!mesh.without) mesh.mesh = nullptr;
+    }
+    if (!mesh.mesh) return report_no_object("the mesh is not known any more");
+    options_.proxies.try_on(
+        search_->proxy, std::move(mesh),
+        in_this_search([this, then](const ads::TrialResult& r) { on_trial(r, then); }));
+  };
+  ++search_->trials;
+  const auto trial = search_->trial;  // report_no_object() ends the search
+  trial();
+}
+
+void NackProvenance::on_trial(const ads::TrialResult& result,
+                              const std::function<void(bool)>& then) {
+  search_->trial = nullptr;
   options_.runtime.metrics.add(
       "osm_nack_trials_total",
       {{"outcome", kOutcomes.at(static_cast<std::size_t>(result.outcome))}}, 1);
@@ -202,11 +272,10 @@ void NackProvenance::on_trial(const ads::TrialResult& result) {
     case Outcome::kRefused:
       search_->refusal.type = result.type;
       search_->refusal.detail = result.detail;
-      [[fallthrough]];
+      return then(false);
     case Outcome::kAccepted:
-      search_->accepts_some |= result.outcome == Outcome::kAccepted && !result.kept;
-      search_->round->bisection.answered(result.outcome == Outcome::kAccepted);
-      return try_next();
+      search_->accepts_some |= !result.kept;
+      return then(true);
     case Outcome::kGone:
       return pause_proxy();
     case Outcome::kTimedOut:
@@ -214,92 +283,154 @@ void NackProvenance::on_trial(const ads::TrialResult& result) {
   }
 }
 
+// --- objects that are never left out ---
+
+// The proxy refuses the mesh without any object.
+void NackProvenance::try_without_config() {
+  const char* const kNone = "it refuses even an empty mesh";
+  ProxySettings defaults;
+  defaults.cluster_domain = newest_->config.proxy.cluster_domain;
+  if (newest_->config.proxy == defaults || search_->known.frozen.contains(model::mesh_config_key()))
+    return report_no_object(kNone);
+  try_on({}, {model::mesh_config_key()}, [this, kNone](bool accepted) {
+    if (!accepted) return report_no_object(kNone);
+    conclude({model::mesh_config_key()}, true);
+  });
+}
+
+// The mesh without the object that was found is accepted. Without it others may have no effect: a
+// limit without its Service. Compares what they add to the proxy's resources with the object, and
+// without it.
+void NackProvenance::compare_fixed(const ObjectKey& found) {
+  ObjectSet fixed = sorted_out(*newest_->objects).second;
+  for (const ObjectKey& object : search_->known.frozen) fixed.erase(object);
+  const bool config = suspects_config(found);
+  if (fixed.empty() && !config) return conclude({found}, false);
+  const std::set<ObjectKey> here = contributors(*newest_, search_->refusal.workload);
+  std::vector<ObjectKey> single;
+  for (const ObjectKey& object : fixed)
+    if (here.contains(object) && single.size() < kComparedAlone) single.push_back(object);
+  const auto pair = [&](const ObjectSet& left_out, ObjectSet without) {
+    without.insert(left_out.begin(), left_out.end());
+    return ads::ProxyMesh{meshes_.without(known_and(left_out)),
+                          meshes_.without(known_and(std::move(without)))};
+  };
+  std::vector<ads::ProxyMesh> pairs{pair({}, fixed), pair({found}, fixed)};
+  for (const ObjectKey& object : single) pairs.push_back(pair({}, {object}));
+  if (config) {
+    const auto first = std::find(search_->candidates.begin(), search_->candidates.end(), found);
+    pairs.push_back(pair({}, {model::mesh_config_key()}));
+    pairs.push_back(pair({first, search_->candidates.end()}, {model::mesh_config_key()}));
+  }
+  for (const ads::ProxyMesh& one : pairs)
+    if (!one.mesh || !one.without) return report_no_object("the mesh is not known any more");
+  options_.proxies.compare(
+      search_->proxy, std::move(pairs),
+      in_this_search([this, found, fixed, single](const std::vector<ads::ResourceNames>& names) {
+        on_compared(found, fixed, single, names);
+      }));
+}
+
+// The mesh without the object that was found is accepted. Without a Service the MeshConfig may have
+// no effect there. True if that is more likely the cause: it is new to the proxy, and the object is
+// not; or nothing is known, and it sets what Envoy may not support.
+bool NackProvenance::suspects_config(const ObjectKey& found) const {
+  const ObjectKey config = model::mesh_config_key();
+  if (search_->known.frozen.contains(config)) return false;
+  const auto then = settings_.upper_bound(search_->applied);
+  const bool changed =
+      search_->applied != 0 && then != settings_.begin() &&
+      without_modes(std::prev(then)->second) != without_modes(newest_->config.proxy);
+  if (changed || search_->found_elsewhere.contains(config)) return !search_->fresh.contains(found);
+  return search_->applied == 0 && newest_->config.proxy.tls != TlsSettings();
+}
+
+void NackProvenance::on_compared(const ObjectKey& found, const ObjectSet& fixed,
+                                 const std::vector<ObjectKey>& single,
+                                 const std::vector<ads::ResourceNames>& differing) {
+  if (differing.size() < single.size() + 2) return pause_proxy();  // it is gone
+  // Nothing of this type that the MeshConfig shapes was accepted.
+  const auto any_refused_type = [&](const ads::ResourceNames& names) {
+    return std::ranges::any_of(
+        names, [&](const auto& resource) { return resource.first == search_->refusal.type; });
+  };
+  if (differing.size() == single.size() + 4 && any_refused_type(differing[single.size() + 2]) &&
+      !any_refused_type(differing.back()))
+    return conclude({model::mesh_config_key()}, true);
+  const ads::ResourceNames suspects = minus(differing[0], differing[1]);
+  ObjectSet guilty, mentioned;
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    if (minus(suspects, differing[i + 2]).size() == suspects.size()) continue;
+    guilty.insert(single[i]);
+    if (mentions(search_->refusal.detail, *newest_, single[i])) mentioned.insert(single[i]);
+  }
+  if (guilty.empty()) return conclude({found}, false);
+  if (!mentioned.empty()) guilty = mentioned;
+  // Refused without the resources that contain one: then these are not the cause.
+  try_on({}, fixed, [this, found, guilty](bool accepted) {
+    if (accepted)
+      conclude(guilty, true);
+    else
+      conclude({found}, false);
+  });
+}
+
 // --- verdicts ---
 
-// A proxy that is outdated or hostile must not shape the mesh of others.
-void NackProvenance::ask_others() {
-  if (!search_->without) {
-    TrialMesh& mesh = *search_->round->mesh;
-    mesh.with_old({});  // so that `changes` are those of the one object
-    search_->without = mesh.without(found());
-  }
-  options_.proxies.ask_others(search_->proxy, search_->refusal.type, search_->without,
-                              in_this_search([this](ads::OtherProxies o) { on_others(o); }));
-}
-
-void NackProvenance::on_others(ads::OtherProxies others) {
-  if (others == ads::OtherProxies::kAccepted) {
-    // The last trial may have taken more from the proxy than the one object.
-    options_.proxies.try_on(search_->proxy, search_->without, in_this_search([this](const auto&) {
-                              report_no_object("others accept the object that it refuses", found());
-                            }));
-    return;
-  }
-  if (others == ads::OtherProxies::kUndecided && ++search_->questions < kMaxQuestions) {
-    const auto again = in_this_search([this] { ask_others(); });
-    timer_ = strand_.post_after(kAskAgain, [again] { again(); });
-    return;
-  }
-  withhold();
-}
-
-ObjectKey NackProvenance::named(ObjectKey object) const {
-  if (object == model::mesh_config_key())
-    return {kinds::kMeshConfig, options_.osm_namespace, "osm-mesh-config"};
-  return object;
-}
-
-void NackProvenance::withhold() {
-  const ObjectKey object = found();
+void NackProvenance::conclude(const ObjectSet& objects, bool frozen) {
   const ads::Refusal& refusal = search_->refusal;
-  Problem problem;
-  problem.code = ErrorCode::kRefusedByProxy;
-  problem.object = named(object);
-  problem.cause = "the proxy of " + refusal.workload.str() + " refused it (" +
-                  std::string(xds_type_text(refusal.type)) + "): " + refusal.detail +
-                  (object == model::mesh_config_key()
-                       ? "; what it newly allows and its TLS settings are left out until it changes"
-                       : "; it is left out until it changes");
-  const auto elsewhere = search_->found_elsewhere.find(object);
-  const std::string found_by = elsewhere == search_->found_elsewhere.end() ? "" : elsewhere->second;
-  options_.runtime.log.error("a proxy refused an object; it is left out until it changes",
-                             {{"code", std::string(error_code_text(problem.code))},
-                              {"object", problem.object.str()},
-                              {"uuid", refusal.proxy.id.str()},
-                              {"workload", refusal.workload.str()},
-                              {"type", std::string(xds_type_text(refusal.type))},
-                              {"candidates", std::to_string(search_->round->candidates.size())},
-                              {"trials", std::to_string(search_->trials)},
-                              {"found_by", found_by},
-                              {"detail", refusal.detail}});
-  options_.runtime.metrics.add(
-      "osm_nack_total", {{"type", xds_type_text(refusal.type)}, {"object_kind", object.kind}}, 1);
-  verdicts_.share(object, refusal.workload.str() + " (" + std::string(xds_type_text(refusal.type)) +
-                              "): " + refusal.detail);
-  search_->withheld = object;
-  options_.spec.withhold(std::move(problem), *search_->after, search_->round->good);
-  // The proxy keeps the last trial that it accepted until the mesh is published without the object.
-  const auto bound = in_this_search([this] {
-    refusing_.erase(search_->proxy);
-    end_search(0);
-  });
-  timer_ = strand_.post_after(kReleaseBound, [bound] { bound(); });
+  const std::string type(xds_type_text(refusal.type));
+  for (const ObjectKey& object : objects) {
+    const auto elsewhere = search_->found_elsewhere.find(object);
+    options_.runtime.log.error(
+        frozen ? "a proxy refused an object; it keeps its last good content until that changes"
+               : "a proxy refused an object; it is served without it until that changes",
+        {{"code", std::string(error_code_text(ErrorCode::kRefusedByProxy))},
+         {"object", options_.verdicts.named(object).str()},
+         {"uuid", refusal.proxy.id.str()},
+         {"workload", refusal.workload.str()},
+         {"type", type},
+         {"candidates", std::to_string(search_->candidates.size())},
+         {"trials", std::to_string(search_->trials)},
+         {"found_by", elsewhere == search_->found_elsewhere.end() ? "" : elsewhere->second},
+         {"detail", refusal.detail}});
+    options_.runtime.metrics.add("osm_nack_total", {{"type", type}, {"object_kind", object.kind}},
+                                 1);
+    shared_.share(object, refusal.workload.str() + " (" + type + "): " + refusal.detail);
+    options_.verdicts.add(search_->proxy, object,
+                          {refusal.workload, refusal.type, refusal.detail, frozen},
+                          *newest_->objects);
+  }
+  seen_[search_->proxy] = options_.runtime.clock.steady_now();
+  give_own_mesh();
+}
+
+// Gives the proxy a mesh for all objects that it was found to refuse.
+void NackProvenance::give_own_mesh() {
+  const bool given = meshes_.assign(search_->proxy, options_.verdicts.of(search_->proxy));
+  options_.verdicts.set_keeping(search_->proxy, !given);
+  if (!given)
+    return report_no_object("other proxies have the " + std::to_string(OwnMeshes::kMost) +
+                            " meshes for proxies that refuse objects");
+  refusing_.erase(search_->proxy);
+  // The trials may have taken more from the proxy than it is to keep.
+  end_search(!options_.verdicts.of(search_->proxy).frozen.empty());
 }
 
 // The newest MeshConfig turned off a mode, and the proxy may still be in it.
 bool NackProvenance::keeps_too_much() const {
-  if (search_->accepts_some || !search_->acknowledged || !search_->after) return false;
-  const ProxySettings& then = search_->acknowledged->config.proxy;
-  const ProxySettings& now = search_->after->config.proxy;
+  const auto after = settings_.upper_bound(search_->applied);
+  if (search_->accepts_some || search_->applied == 0 || after == settings_.begin()) return false;
+  const ProxySettings& then = std::prev(after)->second;
+  const ProxySettings& now = newest_->config.proxy;
   return (then.permissive && !now.permissive) || (then.egress && !now.egress) ||
          (then.egress_policy && !now.egress_policy) || (then.ingress && !now.ingress);
 }
 
-void NackProvenance::report_no_object(const std::string& cause, const ObjectKey& object) {
+void NackProvenance::report_no_object(const std::string& cause) {
   const ads::Refusal& refusal = search_->refusal;
-  options_.runtime.log.error("a proxy refuses its configuration, and no object is the cause",
+  options_.runtime.log.error("a proxy refuses its configuration and keeps its last good content",
                              {{"code", std::string(error_code_text(ErrorCode::kRefusedByProxy))},
-                              {"object", object.kind.empty() ? "" : named(object).str()},
                               {"uuid", refusal.proxy.id.str()},
                               {"workload", refusal.workload.str()},
                               {"type", std::string(xds_type_text(refusal.type))},
@@ -312,26 +443,44 @@ void NackProvenance::report_no_object(const std::string& cause, const ObjectKey&
 
 // A proxy that answers badly, or disconnects during every trial, must not keep others waiting.
 void NackProvenance::pause_proxy() {
-  RefusingProxy& proxy = refusing_.at(search_->proxy);
-  proxy.ready_at = options_.runtime.clock.steady_now() + proxy.pause;
-  proxy.pause = std::min(proxy.pause * 2, kLongestPause);
-  end_search(0);
+  if (RefusingProxy* proxy = find_in(refusing_, search_->proxy)) {
+    proxy->ready_at = options_.runtime.clock.steady_now() + proxy->pause;
+    proxy->pause = std::min(proxy->pause * 2, kLongestPause);
+  }
+  end_search();
 }
 
-// The proxy goes back to the configuration of its class, of `generation` or later.
-void NackProvenance::end_search(std::uint64_t generation) {
+// The proxy goes back to the configuration of its class.
+void NackProvenance::end_search(bool restore) {
   timer_.reset();
-  options_.proxies.end_trial(search_->proxy, generation);
+  options_.proxies.end_trial(search_->proxy, restore);
   search_.reset();
   start_next();
 }
 
-// The specification of that generation; null: not remembered.
-NackProvenance::Objects NackProvenance::objects_at(std::uint64_t generation) const {
-  Objects objects;
-  for (const auto& [first, then] : history_)
-    if (first <= generation) objects = then;
-  return objects;
+// --- proxies that stay away ---
+
+void NackProvenance::look_for_absent() {
+  look_ = strand_.post_after(kLook, [this] {
+    look_for_absent();
+    meshes_.retry();
+    if (!options_.verdicts.proxies().empty())
+      options_.proxies.list_connected([this](const std::set<model::ProxyKey>& connected) {
+        strand_.post([this, connected] { forget_absent(connected); });
+      });
+  });
+}
+
+void NackProvenance::forget_absent(const std::set<model::ProxyKey>& connected) {
+  const SteadyTime now = options_.runtime.clock.steady_now();
+  for (const model::ProxyKey& proxy : options_.verdicts.proxies()) {
+    if (connected.contains(proxy)) seen_[proxy] = now;
+    if (now - seen_[proxy] < kAway) continue;
+    options_.verdicts.forget(proxy);
+    reassign({proxy});
+  }
+  const std::set<model::ProxyKey> left = options_.verdicts.proxies();
+  std::erase_if(seen_, [&](const auto& entry) { return !left.contains(entry.first); });
 }
 
 }  // namespace osm::inline v1::nack_provenance

@@ -1,31 +1,30 @@
-// Finds the object that makes a proxy refuse its configuration, and withholds that object alone.
+// Finds the object that makes a proxy refuse its configuration, and takes it out of that proxy's
+// configuration, and of nobody else's (ADR 0070).
 //
-// The search gives the refusing proxy, and no other, meshes in which some candidates have their old
-// version, until one candidate is known to turn an accepted mesh into a refused one. That takes at
-// most log2(n) + 1 pushes. Candidates are the objects that changed since the last generation that
-// the proxy acknowledged, or every object if that generation is not known. The object is withheld
-// from the mesh until it changes, unless other proxies accept it.
+// The search gives the refusing proxy, and no other, the newest mesh without some objects, until
+// one object is known to turn an accepted mesh into a refused one. That takes at most log2(n) + 1
+// pushes and one for each hint. Candidates are the objects that a proxy may be served without
+// (spec::Kind::may_be_left_out). The proxy is served without the object that was found, until the
+// object changes.
 //
-// Neither a trial nor a verdict allows anybody more than the newest specification does: of an old
-// version only the part comes back that is still allowed (still_allowed.hpp).
+// Without other objects, and without a MeshConfig, more would be allowed: limits, denials. No trial
+// and no verdict leaves one out. If such an object may be the cause, a last trial freezes the
+// resources that contain it: of these the proxy keeps its last good content.
 //
 // Replicas tell each other what they found. A search tries those objects first.
 //
-// One search runs at a time. Other proxies that refuse meanwhile keep their last good configuration
-// and are searched for afterwards.
+// One search runs at a time. Other proxies that refuse meanwhile keep their last good content and
+// are searched for afterwards.
 //
 // Thread: a strand of its own on the executor.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ads/trial.hpp"
@@ -33,9 +32,10 @@
 #include "base/strand.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "nack_provenance/bisection.hpp"
+#include "nack_provenance/own_meshes.hpp"
 #include "nack_provenance/shared_verdicts.hpp"
-#include "nack_provenance/trial_mesh.hpp"
-#include "nack_provenance/withheld_spec.hpp"
+#include "nack_provenance/suspects.hpp"
+#include "nack_provenance/verdicts.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/values/trust_domains.hpp"
@@ -46,13 +46,12 @@ namespace osm::inline v1::nack_provenance {
 // stop() has begun.
 struct NackProvenanceOptions {
   Runtime runtime;
-  WithheldSpec& spec;
+  Verdicts& verdicts;
   SnapshotCell<model::MeshSnapshot>& snapshots;
   ads::TrialHost& proxies;
   std::vector<ProviderEntry> providers;
   std::vector<WorkloadProvider*> workload_providers;
   std::function<TrustDomains()> trust_domains;  // in effect now
-  std::string osm_namespace;                    // namespace of the MeshConfig
   ReplicaBoard* board = nullptr;                // null: there are no other replicas
 };
 
@@ -62,8 +61,11 @@ class NackProvenance {
   // proxy left. The time doubles with every such search, up to the longest.
   static constexpr std::chrono::seconds kFirstPause{60};
   static constexpr std::chrono::seconds kLongestPause{3600};
-  // Number of versions of the specification that are remembered.
-  static constexpr std::size_t kRemembered = 64;
+  // Number of objects that one proxy may refuse. Beyond it the proxy is only reported.
+  static constexpr std::size_t kRefusedByOne = 16;
+  // A verdict ends when its proxy was not connected for so long; checked at this interval.
+  static constexpr std::chrono::minutes kAway{10};
+  static constexpr std::chrono::seconds kLook{10};
 
   explicit NackProvenance(const NackProvenanceOptions& options);
   ~NackProvenance();  // stop()
@@ -72,75 +74,80 @@ class NackProvenance {
   void stop();
 
  private:
-  using Objects = std::shared_ptr<const model::SpecObjects>;
-
   // A proxy that refused, until it accepts the configuration of its class.
   struct RefusingProxy {
     ads::Refusal refusal;  // the newest
     SteadyTime ready_at;
     std::chrono::seconds pause = kFirstPause;
   };
-  // The bisection of one list of candidates.
-  struct Round {
-    bool every_object;  // all objects are candidates
-    MeshConfig good;    // stands in for a MeshConfig that is refused
-    std::vector<ObjectKey> candidates;
-    Bisection bisection;
-    std::unique_ptr<TrialMesh> mesh;
-  };
-  // The search for the object that one proxy refuses: a round over the changed objects, a round
-  // over all objects if that found none, then the question to other proxies.
+  // The search for the object that one proxy refuses.
   struct Search {
     model::ProxyKey proxy;
     std::uint64_t number = 0;
-    ads::Refusal refusal;  // the newest, also of trials
-    Objects acknowledged;  // null: not known
-    Objects after;
-    std::map<ObjectKey, std::string> found_elsewhere;  // with the evidence
-    std::optional<Round> round;
-    std::optional<Round> config_round;  // an earlier round, which found the MeshConfig
+    ads::Refusal refusal;       // the newest, also of trials
+    RefusedObjects known;       // found before
+    std::uint64_t applied = 0;  // generation that the proxy acknowledged; 0: unknown
+    std::map<ObjectKey, std::string> found_elsewhere;
+    std::vector<ObjectKey> candidates;
+    ObjectSet likely;  // of these
+    ObjectSet fresh;   // changed since the proxy accepted its mesh
+    std::optional<Bisection> bisection;
+    std::function<void()> trial;  // the present trial, in the newest mesh
     std::size_t trials = 0;
-    bool accepts_some = false;        // the proxy accepted a trial
-    ads::TrialHost::MeshPtr without;  // the mesh without the object found
-    int questions = 0;                // to other proxies, not yet answered by all
-    std::optional<ObjectKey> withheld;
+    bool accepts_some = false;  // the proxy accepted a trial
   };
+  using Outcome = ads::TrialResult::Outcome;
 
   void on_refusal(const ads::Refusal& refusal);
-  void on_snapshot(const std::shared_ptr<const model::MeshSnapshot>& snapshot);
+  void on_snapshot(const Snapshot& snapshot);
+  void note_changes(const model::MeshSnapshot& before);
+  void reassign(const std::set<model::ProxyKey>& proxies);
+  bool outdated(const model::Changes& changes) const;
+
   void start_next();
   void on_newest(const ads::TrialResult& result);
-  void search_changed_objects();
-  void search_every_object();
-  void begin_round(const model::SpecObjects& before, bool every_object);
+  void begin();
+  Hints hints() const;
+  ObjectSet only_change() const;
   void try_next();
-  void on_trial(const ads::TrialResult& result);
-  void end_round();
-  void ask_others();
-  void on_others(ads::OtherProxies others);
-  void withhold();
-  void report_no_object(const std::string& cause, const ObjectKey& object = {});
-  void pause_proxy();
-  void end_search(std::uint64_t generation);
-  bool outdated(const model::SpecObjects& now) const;
+  void try_on(const ObjectSet& left_out, const ObjectSet& frozen,
+              std::function<void(bool accepted)> then);
+  void on_trial(const ads::TrialResult& result, const std::function<void(bool)>& then);
+  void try_without_config();
+  void compare_fixed(const ObjectKey& found);
+  void on_compared(const ObjectKey& found, const ObjectSet& fixed,
+                   const std::vector<ObjectKey>& single,
+                   const std::vector<ads::ResourceNames>& differing);
+  bool suspects_config(const ObjectKey& found) const;
+  void conclude(const ObjectSet& objects, bool frozen);
+  void give_own_mesh();
+  void report_no_object(const std::string& cause);
   bool keeps_too_much() const;
+  void pause_proxy();
+  void end_search(bool restore = true);
 
-  ObjectKey found() const { return search_->round->candidates[*search_->round->bisection.found()]; }
-  ObjectKey named(ObjectKey object) const;
-  Objects objects_at(std::uint64_t generation) const;
+  void look_for_absent();
+  void forget_absent(const std::set<model::ProxyKey>& connected);
+
+  ObjectSet known_and(ObjectSet objects) const;
   // Runs `step` on the strand, unless another search runs by then.
   template <class Step>
   auto in_this_search(Step step);
 
   NackProvenanceOptions options_;
-  SharedVerdicts verdicts_;
-  std::deque<std::pair<std::uint64_t, Objects>> history_;  // by the first generation that has them
-  std::uint64_t generation_ = 0;
+  SharedVerdicts shared_;
+  OwnMeshes meshes_;
+  Snapshot newest_;
+  std::map<ObjectKey, std::uint64_t> changed_in_;  // the generation of each object's last change
+  // Settings of the last generations, by the first that has them.
+  std::map<std::uint64_t, ProxySettings> settings_;
   std::map<model::ProxyKey, RefusingProxy> refusing_;
+  std::map<model::ProxyKey, SteadyTime> seen_;  // proxies with verdicts
   std::optional<Search> search_;
   std::uint64_t last_search_ = 0;
   Strand strand_;
   Subscription timer_;
+  Subscription look_;
   Subscription refused_;
   Subscription published_;
 };

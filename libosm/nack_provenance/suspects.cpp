@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "catalog/resolve_egress.hpp"
+#include "osm/spec/kinds.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::inline v1::nack_provenance {
@@ -65,6 +66,27 @@ void add_telemetry(const model::WorkloadEntry& workload, const model::MeshSnapsh
 
 }  // namespace
 
+bool may_be_left_out(const ObjectKey& object) {
+  const spec::Kind* kind = spec::find_kind(spec::mesh_kinds(), object.group_kind());
+  return kind != nullptr && kind->may_be_left_out;
+}
+
+std::pair<std::vector<ObjectKey>, std::set<ObjectKey>> sorted_out(
+    const model::SpecObjects& objects) {
+  std::vector<ObjectKey> optional;
+  std::set<ObjectKey> fixed;
+  model::for_each_list([&](auto list, auto) {
+    for (const auto& object : objects.*list) {
+      ObjectKey key = model::key_of(*object);
+      if (may_be_left_out(key))
+        optional.push_back(std::move(key));
+      else
+        fixed.insert(std::move(key));
+    }
+  });
+  return {std::move(optional), std::move(fixed)};
+}
+
 std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceIdentity& identity,
                                  const std::set<ServiceName>& services) {
   std::set<ObjectKey> out;
@@ -110,26 +132,39 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceI
   return out;
 }
 
-std::vector<std::size_t> order_by_likelihood(
-    std::string_view message, const model::MeshSnapshot& mesh, const WorkloadName& refusing,
-    const std::map<ObjectKey, std::string>& found_elsewhere, std::vector<ObjectKey>& candidates) {
-  if (!mesh.objects) return {};
-  const std::set<ObjectKey> mentioned = mentioned_in(message, *mesh.objects);
-  std::set<ObjectKey> here, near;
+std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const WorkloadName& workload) {
   for (const auto& entry : mesh.workloads) {
-    if (entry->workload.name != refusing) continue;
-    const ServiceIdentity identity = identity_of(entry->workload.account);
+    if (entry->workload.name != workload) continue;
     const auto read = translate::services_read_by(mesh, translate::class_of(mesh, entry->workload));
-    here = contributors(mesh, identity, {read.begin(), read.end()});
-    add_telemetry(*entry, mesh, here);
-    std::set<ServiceName> named;
-    for (const ServiceName& service : read)
-      if (mentioned.contains({kinds::kService, service.ns, service.name})) named.insert(service);
-    if (!named.empty()) near = contributors(mesh, identity, named);
-    break;
+    auto out = contributors(mesh, identity_of(entry->workload.account), {read.begin(), read.end()});
+    add_telemetry(*entry, mesh, out);
+    return out;
   }
+  return {};
+}
+
+bool mentions(std::string_view message, const model::MeshSnapshot& mesh, const ObjectKey& object) {
+  return mesh.objects && mentioned_in(message, model::only(*mesh.objects, object)).contains(object);
+}
+
+std::vector<std::size_t> order_by_likelihood(const Hints& hints, const model::MeshSnapshot& mesh,
+                                             const WorkloadName& refusing,
+                                             std::vector<ObjectKey>& candidates) {
+  if (!mesh.objects) return {};
+  const std::set<ObjectKey> mentioned = mentioned_in(hints.message, *mesh.objects);
+  const std::set<ObjectKey> here = contributors(mesh, refusing);
+  std::set<ServiceName> named;
+  for (const ObjectKey& key : here)
+    if (key.is(kinds::kService) &&
+        (mentioned.contains(key) || hints.found_elsewhere.contains(key) ||
+         hints.services.contains({key.ns, key.name})))
+      named.insert({key.ns, key.name});
+  std::set<ObjectKey> near;
+  for (const auto& entry : mesh.workloads)
+    if (entry->workload.name == refusing && !named.empty())
+      near = contributors(mesh, identity_of(entry->workload.account), named);
   const auto rank = [&](const ObjectKey& key) {
-    if (key == model::mesh_config_key()) return -1;
+    if (here.contains(key) && hints.fresh.contains(key)) return 3;
     return near.contains(key) ? 2 : here.contains(key) ? 1 : 0;
   };
   // Without its Service or its routes a policy has no effect, and would seem to be accepted.
@@ -143,17 +178,18 @@ std::vector<std::size_t> order_by_likelihood(
   std::vector<std::size_t> sizes;
   const auto others =
       std::stable_partition(candidates.begin(), candidates.end(), [&](const ObjectKey& key) {
-        return key == model::mesh_config_key() || !found_elsewhere.contains(key);
+        return key.is(kinds::kService) || !hints.found_elsewhere.contains(key);
       });
-  const auto last = std::find_if(candidates.rbegin(), candidates.rend(),
-                                 [&](const ObjectKey& key) { return mentioned.contains(key); });
+  const auto last = std::find_if(candidates.rbegin(), candidates.rend(), [&](const ObjectKey& key) {
+    return !key.is(kinds::kService) && mentioned.contains(key);
+  });
   if (others != candidates.end()) {
     sizes.push_back(static_cast<std::size_t>(candidates.end() - others));
   } else if (last != candidates.rend()) {
     std::rotate(candidates.rbegin(), last, last + 1);
     sizes.push_back(1);
   }
-  for (const int least : {2, 1}) {
+  for (const int least : {3, 2, 1}) {
     const auto first = std::find_if(candidates.begin(), candidates.end(),
                                     [&](const ObjectKey& key) { return rank(key) >= least; });
     const auto size = static_cast<std::size_t>(candidates.end() - first);

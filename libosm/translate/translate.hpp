@@ -46,6 +46,9 @@ struct ProxyClass {
   // True for a gRPC library, which is a proxy without Envoy: other forms of the same content (ADR
   // 0065).
   bool grpc = false;
+  // Number of the mesh that is translated for it. 0: the mesh of all proxies. Another: one without
+  // objects that its proxies refuse (ADR 0070).
+  std::uint64_t mesh = 0;
 
   friend bool operator==(const ProxyClass&, const ProxyClass&) = default;
   friend std::strong_ordering operator<=>(const ProxyClass&, const ProxyClass&) = default;
@@ -74,6 +77,10 @@ struct EncodedResource {
     friend auto operator<=>(const Reference&, const Reference&) = default;
   };
   std::vector<Reference> references;
+  // True: it contains an object that its proxies refuse and may not be served without (ADR 0070).
+  // A proxy is not sent it and keeps what it has; `any` is empty, and `hash` stands for the
+  // content.
+  bool frozen = false;
 };
 using EncodedPtr = std::shared_ptr<const EncodedResource>;
 

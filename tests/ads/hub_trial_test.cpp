@@ -31,11 +31,13 @@ struct TrialRig : HubRig {
     closed.allow(false);
     other = closed.next();
   }
-  void try_on(const model::ProxyKey& proxy, ads::TrialHost::MeshPtr tried) {
-    hub.try_on(proxy, std::move(tried),
+  void try_on(const model::ProxyKey& proxy, ads::MeshPtr tried, ads::MeshPtr without = nullptr) {
+    hub.try_on(proxy, {std::move(tried), std::move(without)},
                [this](const TrialResult& result) { results.push_back(result); });
     executor.run_until_idle();
   }
+  // The mesh of all, as it was published first.
+  ads::MeshPtr hub_mesh() const { return TestMesh().next(); }
   std::string routes() const {  // that the server acknowledged
     const auto set = hub.find("server-vm").at(0).acknowledged[ads::index_of(XdsType::kRoute)];
     return set ? set->version() : "";
@@ -44,7 +46,7 @@ struct TrialRig : HubRig {
   RigProxy server{*this, kServerId, kServer};
   std::vector<ads::Refusal> told;
   Subscription refusals;
-  ads::TrialHost::MeshPtr other;
+  ads::MeshPtr other;
   std::vector<TrialResult> results;
 };
 
@@ -69,7 +71,7 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.routes() != before);
     CHECK(client.settle().empty());
 
-    rig.hub.end_trial(kServerKey, 0);
+    rig.hub.end_trial(kServerKey, false);
     rig.server.settle();
     CHECK(rig.routes() == before);
     CHECK(rig.results.size() == 1);
@@ -89,7 +91,7 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.metrics.sum("osm_nack_total") == 0);
 
     rig.server.refuses = nullptr;
-    rig.hub.end_trial(kServerKey, 0);
+    rig.hub.end_trial(kServerKey, false);
     rig.server.settle();
     CHECK(rig.routes() == before);
   }
@@ -111,7 +113,7 @@ TEST_SUITE("ads::Hub trials") {
     REQUIRE(rig.results.size() == 1);
     CHECK(rig.results.front().outcome == Outcome::kRefused);
     CHECK(rig.results.front().applied_generation == 1);
-    rig.hub.end_trial(kServerKey, 0);
+    rig.hub.end_trial(kServerKey, false);
 
     // The mesh as it was before is accepted.
     rig.server.refuses = nullptr;
@@ -149,23 +151,86 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.results.front().outcome == Outcome::kTimedOut);
   }
 
-  TEST_CASE("a proxy stays on trial until its class comes from the generation that was named") {
+  TEST_CASE("a proxy with a mesh of its own follows that one, and returns to the mesh of all") {
     TrialRig rig;
-    rig.try_on(kServerKey, rig.other);
-    rig.server.settle();
-    const std::string tried = rig.routes();
-    rig.hub.end_trial(kServerKey, 2);
-    rig.executor.run_for(3s);
-    CHECK(rig.server.settle().empty());
-    CHECK(rig.routes() == tried);
-    // It holds the mesh's present content already: nothing is sent.
-    rig.mesh.allow(false);
-    rig.publish();
-    rig.executor.run_for(3s);
-    CHECK(rig.server.settle().empty());
-    rig.mesh.allow(true);
-    rig.publish();
+    const std::string open = rig.routes();
+    RigProxy client(rig, kClientId, kClient);
+    client.ask_for_all();
+    client.settle();
+    rig.hub.update_mesh({7, {rig.other, nullptr}, rig.other->changes, 1, "all"});
+    rig.hub.assign_mesh(kServerKey, 7);
+    rig.executor.run_until_idle();
     CHECK(rig.server.settle().size() == 1);
+    const std::string closed = rig.routes();
+    CHECK(closed != open);
+    CHECK(client.settle().empty());
+    CHECK(rig.hub.progress({kServerKey}).front().generation == 1);
+
+    SUBCASE("a change of the mesh of all does not reach it before its own mesh changes") {
+      rig.mesh.allow(false);
+      rig.publish();
+      CHECK(rig.server.settle().empty());
+      CHECK(rig.hub.progress({kServerKey}).front().generation == 1);
+      model::Changes none;
+      rig.hub.update_mesh({7, {rig.other, nullptr}, none, 2, "all"});
+      rig.executor.run_until_idle();
+      CHECK(rig.server.settle().empty());
+      CHECK(rig.hub.progress({kServerKey}).front().generation == 2);
+    }
+    SUBCASE("after it reconnects") {
+      rig.server.hang_up();
+      RigProxy again(rig, kServerId, kServer);
+      again.ask(XdsType::kCluster);
+      again.ask(XdsType::kSecret, kSecretNames);
+      again.ask(XdsType::kListener);
+      again.ask(XdsType::kRoute, {"rds-inbound.14001"});
+      again.settle();
+      CHECK(rig.routes() == closed);
+    }
+    SUBCASE("a trial of it ends in its own mesh") {
+      rig.try_on(kServerKey, rig.hub_mesh());
+      rig.server.settle();
+      CHECK(rig.routes() == open);
+      rig.hub.end_trial(kServerKey, false);
+      rig.server.settle();
+      CHECK(rig.routes() == closed);
+    }
+    SUBCASE("back in the mesh of all") {
+      rig.hub.assign_mesh(kServerKey, ads::kMeshOfAll);
+      rig.hub.drop_mesh(7);
+      rig.executor.run_until_idle();
+      rig.server.settle();
+      CHECK(rig.routes() == open);
+    }
+  }
+
+  TEST_CASE("of a frozen resource a proxy keeps what it has, and one without it is not sent it") {
+    TrialRig rig;
+    const std::string before = rig.routes();
+    rig.try_on(kServerKey, rig.other, rig.hub_mesh());  // the routes differ
+    CHECK(rig.server.settle().empty());
+    CHECK(rig.routes() == before);
+    REQUIRE(rig.results.size() == 1);
+    CHECK(rig.results.front().outcome == Outcome::kAccepted);
+    rig.hub.end_trial(kServerKey, false);
+
+    rig.hub.update_mesh({7, {rig.other, rig.hub_mesh()}, rig.other->changes, 1, "all"});
+    rig.hub.assign_mesh(kServerKey, 7);
+    rig.server.hang_up();
+    RigProxy again(rig, kServerId, kServer);
+    again.ask(XdsType::kCluster);
+    again.ask(XdsType::kSecret, kSecretNames);
+    again.ask(XdsType::kListener);
+    again.ask(XdsType::kRoute, {"rds-inbound.14001"});
+    for (const Response& response : again.settle()) CHECK(response.type != XdsType::kRoute);
+    CHECK(again.open());
+
+    std::vector<ads::ResourceNames> differing;
+    rig.hub.compare(kServerKey, {{rig.other, rig.hub_mesh()}, {rig.other, rig.other}},
+                    [&](const auto& names) { differing = names; });
+    rig.executor.run_until_idle();
+    CHECK(differing ==
+          std::vector<ads::ResourceNames>{{{XdsType::kRoute, "rds-inbound.14001"}}, {}});
   }
 
   TEST_CASE("a trial without anything left of a kind closes no stream") {
@@ -179,36 +244,8 @@ TEST_SUITE("ads::Hub trials") {
     rig.executor.run_for(11s);
     REQUIRE(rig.results.size() == 1);
     CHECK(rig.results.front().outcome == Outcome::kAccepted);
-    rig.hub.end_trial(kClientKey, 0);
+    rig.hub.end_trial(kClientKey, false);
     client.settle();
     CHECK(client.open());
-  }
-
-  TEST_CASE("parts played: listeners of dialled addresses are one part") {
-    const auto set = [](const std::string& bytes) {
-      std::vector<ads::EncodedPtr> listeners;
-      for (const char* name :
-           {"outbound-listener", "outbound_10.96.0.1_80", "outbound_10.1.0.9_80"})
-        listeners.push_back(std::make_shared<const ads::EncodedResource>(
-            ads::EncodedResource{XdsType::kListener, name, bytes, digest_of(bytes), {}}));
-      return ads::ResourceSet::make(std::move(listeners));
-    };
-    CHECK(ads::roles_missing(set("a"), set("b")) ==
-          std::set<std::string>{"outbound", "outbound-listener"});
-  }
-
-  TEST_CASE("parts played: routes by their direction, everything else by its name") {
-    const auto set = [](const std::string& routes) {
-      return ads::ResourceSet::make(
-          {std::make_shared<const ads::EncodedResource>(ads::EncodedResource{
-               XdsType::kRoute, "rds-inbound.80", routes, digest_of(routes), {}}),
-           std::make_shared<const ads::EncodedResource>(ads::EncodedResource{
-               XdsType::kRoute, "rds-outbound.80", "same", digest_of("same"), {}})});
-    };
-    CHECK(ads::roles_missing(set("a"), set("a")).empty());
-    CHECK(ads::roles_missing(set("a"), set("b")) == std::set<std::string>{"rds-inbound"});
-    CHECK(ads::roles_missing(nullptr, set("b")).empty());
-    CHECK(ads::roles_missing(set("a"), nullptr) ==
-          std::set<std::string>{"rds-inbound", "rds-outbound"});
   }
 }

@@ -23,9 +23,19 @@ struct Mesh : Rig {
 
   explicit Mesh(int servers, XdsVariant variant = XdsVariant::kSotw)
       : Rig(servers, variant),
-        receipts({.mesh = controller->loop, .proxies = *controller->server, .problems = [this] {
-                    return controller->spec.list_problems();
-                  }}) {}
+        receipts({.mesh = controller->loop,
+                  .proxies = *controller->server,
+                  .problems =
+                      [this] {
+                        auto problems = spec.list_problems();
+                        for (Problem& problem : controller->verdicts.problems())
+                          problems.push_back(std::move(problem));
+                        return problems;
+                      },
+                  .refusing =
+                      [this](const ObjectKey& object) {
+                        return controller->verdicts.refusing(object);
+                      }}) {}
 
   // Questions wait for the executor, which this thread moves meanwhile; time stands still.
   template <class T>
@@ -168,7 +178,7 @@ TEST_SUITE("control_plane::Receipts") {
     CHECK(waited.error().message.find("is wrong") != std::string::npos);
   }
 
-  TEST_CASE("an object that a proxy refuses ends up rejected with the proxy's words") {
+  TEST_CASE("an object that a proxy refuses ends up refused with the proxy's words") {
     Mesh mesh(2);
     mesh.put_routes("s0", "/bad");
     auto waiting = mesh.wait(routes("s0"), 60s);
@@ -177,6 +187,13 @@ TEST_SUITE("control_plane::Receipts") {
     REQUIRE_FALSE(waited.ok());
     CHECK(waited.error().code == ErrorCode::kRefusedByProxy);
     CHECK(waited.error().message.find("refused rds-inbound") != std::string::npos);
+    const auto status = mesh.ask(routes("s0"));
+    CHECK(status->phase == ObjectPhase::kRefused);
+    CHECK(status->concerned == 2);
+    CHECK(status->applied == 1);  // the client
+    CHECK(names(status->lagging) == std::vector<std::string>{"s0"});
+    CHECK(status->lagging.front().detail.find("refused rds-inbound") != std::string::npos);
+    CHECK(status->problems.size() == 1);
     CHECK(mesh.ask(target("s1"))->phase == ObjectPhase::kApplied);
   }
 

@@ -1,4 +1,4 @@
-// A search for a refused object never allows what the newest mesh forbids.
+// Neither a search for a refused object nor its result allows what the newest mesh forbids.
 #include <doctest/doctest.h>
 
 #include "nack_provenance/nack_provenance.hpp"
@@ -22,8 +22,7 @@ void refuse_whatever_comes(EnvoyProxy& proxy) {
 }
 
 std::string cause_told(Rig& rig) {
-  const auto told =
-      rig.controller->log.lines_with("a proxy refuses its configuration, and no object");
+  const auto told = rig.controller->log.lines_with("a proxy refuses its configuration and keeps");
   return told.empty() ? "" : told.front().fields.at("cause");
 }
 
@@ -53,25 +52,36 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     };
     rig.configure([](MeshConfig& config) { config.proxy.permissive = false; });
     rig.settle(4000ms);
-    CHECK(rig.refused_objects() == "");
     CHECK_FALSE(rig.config_in_force().proxy.permissive);
     CHECK(rig.live("s0", "/good"));
     CHECK(cause_told(rig).find("of a mode that the MeshConfig has turned off") !=
           std::string::npos);
   }
 
-  TEST_CASE("only the newly permitted part of a refused MeshConfig is left out") {
+  TEST_CASE("a MeshConfig is never left out: who refuses it keeps what it has") {
     Rig rig(2);
-    rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
-    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "passthrough-outbound");
-    rig.configure([](MeshConfig& config) {
-      config.proxy.permissive = false;
-      config.proxy.egress = true;
-    });
+    const std::string text = "passthrough-outbound";
+    refuse(*rig.proxies.at("s1"), text);
+    rig.configure([](MeshConfig& config) { config.proxy.egress = true; });
+    rig.settle(4000ms);
     CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
-    CHECK_FALSE(rig.config_in_force().proxy.egress);
-    CHECK_FALSE(rig.config_in_force().proxy.permissive);
-    CHECK(rig.live("s0", "/good"));
+    CHECK(rig.config_in_force().proxy.egress);
+    CHECK(rig.names("s0", text));
+    CHECK_FALSE(rig.names("s1", text));
+    CHECK(rig.live("s1", "/good"));
+    // The rest of its configuration goes on.
+    rig.put_routes("s1", "/new");
+    rig.settle();
+    CHECK(rig.live("s1", "/new"));
+    CHECK(rig.refused().front().cause.find("they keep their last good content until it changes") !=
+          std::string::npos);
+    SUBCASE("changed, it is sent again") {
+      refuse(*rig.proxies.at("s1"), "nothing of all this");
+      rig.configure([](MeshConfig& config) { config.proxy.retries = true; });
+      rig.settle();
+      CHECK(rig.refused().empty());
+      CHECK(rig.names("s1", text));
+    }
   }
 
   TEST_CASE("a mode that brings up an invalid older object is not withheld, the object is") {
@@ -90,19 +100,108 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     rig.configure([](MeshConfig& config) {
       config.proxy.tls.minimum = TlsVersion::kTls13;
       config.proxy.tls.cipher_suites = {"NO-SUCH-SUITE"};
-      config.certificates.key_type = KeyType::kRsa;
     });
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
+    CHECK(rig.live("s0", "/good"));
+    CHECK(rig.config_in_force().proxy.tls.minimum == TlsVersion::kTls13);
+    rig.restart();  // now nobody knows what the proxies have
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
+  }
+
+  TEST_CASE("a limit that a client refuses stays in force at its server and at other clients") {
+    XdsVariant variant = XdsVariant::kSotw;
+    SUBCASE("state of the world") {}
+    SUBCASE("delta") { variant = XdsVariant::kDelta; }
+    Rig rig(2, variant);
+    rig.add_workload("other", {});
+    rig.connect("other");
+    rig.spec.put(values::target("s0", "s0", {"client", "other"}, {values::http_rule("s0", {"m"})}));
+    UpstreamTrafficSetting setting;
+    setting.service = values::service_name("s0");
+    setting.limits.paths = {{"/zz-limit", HttpLocalRateLimit{{1, 1s, 0}, 429, {}}}};
+    setting.limits.connections.max_connections = 4242;
+    const Policy limit({kinds::kUpstreamTrafficSetting, values::kNs, "zz"},
+                       {false, {}, {setting.service}}, setting);
+    const auto refuses_limit = [](const ads::EncodedResource& resource) {
+      return resource.type == XdsType::kCluster &&
+             resource.any.find("\x08\x92\x21") != std::string::npos;
+    };
+    rig.settle();
+    rig.proxies.at("client")->envoy.refuses = refuses_limit;
+    rig.spec.put(limit);
+    rig.settle(4000ms);
     const auto check = [&] {
-      CHECK(rig.refused_objects() == "MeshConfig osm-system/osm-mesh-config");
-      CHECK(rig.config_in_force().proxy.tls.cipher_suites.empty());
-      CHECK(rig.config_in_force().proxy.tls.minimum == TlsVersion::kTls13);
-      CHECK(rig.config_in_force().certificates.key_type == KeyType::kRsa);  // shapes no proxy
-      CHECK(rig.live("s0", "/good"));
+      CHECK(rig.refused_objects() == "UpstreamTrafficSetting shop/zz");
+      CHECK(rig.live("s0", "/zz-limit"));
+      bool limited = false;
+      for (const auto& [name, cluster] : rig.proxies.at("other")->envoy.applied(XdsType::kCluster))
+        limited |= refuses_limit(*cluster);
+      CHECK(limited);
+      CHECK(rig.names("client", "shop/s1", {XdsType::kCluster}));
     };
     check();
-    rig.restart();  // now no earlier value is known
+    CHECK(rig.names("client", "shop/s0", {XdsType::kCluster}));  // as it was
+    // The rest of the refusing client's configuration goes on.
+    rig.spec.remove({kinds::kTrafficTarget, values::kNs, "s1"});
+    rig.settle();
+    CHECK_FALSE(rig.names("client", "shop/s1", {XdsType::kCluster}));
+    rig.spec.put(values::target("s1", "s1", {"client"}, {values::http_rule("s1", {"m"})}));
     rig.settle();
     check();
+    SUBCASE("after a restart") {
+      rig.restart();
+      rig.settle(4000ms);
+      check();
+    }
+    SUBCASE("a proxy that starts with the limit in the mesh is not sent what contains it") {
+      rig.add_workload("late", {});
+      rig.proxies.at("late")->envoy.refuses = refuses_limit;
+      rig.connect("late");
+      rig.spec.put(values::target("s0", "s0", {"client", "late", "other"},
+                                  {values::http_rule("s0", {"m"})}));
+      rig.spec.put(
+          values::target("s1", "s1", {"client", "late"}, {values::http_rule("s1", {"m"})}));
+      rig.settle(4000ms);
+      CHECK_FALSE(rig.names("late", "shop/s0", {XdsType::kCluster}));
+      CHECK(rig.names("late", "shop/s1", {XdsType::kCluster}));
+      check();
+    }
+  }
+
+  TEST_CASE("a server that refuses its limit keeps what it has, and never serves without it") {
+    Rig rig(2);
+    UpstreamTrafficSetting setting;
+    setting.service = values::service_name("s0");
+    const auto put_limit = [&](const std::string& path) {
+      setting.limits.paths = {{path, HttpLocalRateLimit{{1, 1s, 0}, 429, {}}}};
+      rig.spec.put(Policy({kinds::kUpstreamTrafficSetting, values::kNs, "zz"},
+                          {false, {}, {setting.service}}, setting));
+    };
+    put_limit("/first");
+    rig.settle();
+    REQUIRE(rig.live("s0", "/first"));
+    EnvoyProxy& server = *rig.proxies.at("s0");
+    bool unlimited = false;  // ever
+    server.envoy.refuses = [&](const ads::EncodedResource& resource) {
+      if (resource.type != XdsType::kRoute || resource.name.find("inbound") == std::string::npos)
+        return false;
+      const bool second = resource.any.find("/second") != std::string::npos;
+      unlimited |= !second && resource.any.find("/first") == std::string::npos &&
+                   resource.any.find("/good") != std::string::npos;
+      return second;
+    };
+    put_limit("/second");
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "UpstreamTrafficSetting shop/zz");
+    CHECK(rig.live("s0", "/first"));
+    CHECK(rig.live("s0", "/good"));
+    CHECK_FALSE(unlimited);
+    put_limit("/third");
+    rig.settle();
+    CHECK(rig.refused().empty());
+    CHECK(rig.live("s0", "/third"));
   }
 
   TEST_CASE("an object that was narrowed comes back in no trial") {
@@ -175,7 +274,9 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     deny("other");  // while the search runs
     rig.settle(6000ms);
     CHECK(rig.trials() > 0);
-    CHECK(rig.refused_objects().find("Denylist") == std::string::npos);
+    for (const Problem& problem : rig.refused())
+      if (problem.object.is(kinds::kDenylist))
+        CHECK(problem.cause.find("they keep their last good content") != std::string::npos);
     CHECK(rig.controller->loop.snapshots().load()->denied->accounts.size() == 2);
   }
 

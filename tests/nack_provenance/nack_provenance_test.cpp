@@ -1,4 +1,4 @@
-// The object behind a NACK is named and left out alone.
+// The object behind a NACK is named, and left out of the configuration of those that refuse it.
 #include "nack_provenance/nack_provenance.hpp"
 
 #include <doctest/doctest.h>
@@ -15,15 +15,6 @@ using namespace osm::provenance_test;
 using namespace std::chrono_literals;
 
 namespace {
-
-// From now on it refuses every route configuration but those it has.
-void refuse_every_change(EnvoyProxy& proxy) {
-  proxy.envoy.refuses = [kept = proxy.envoy.applied(XdsType::kRoute)](const auto& resource) {
-    if (resource.type != XdsType::kRoute) return false;
-    const auto at = kept.find(resource.name);
-    return at == kept.end() || at->second->hash != resource.hash;
-  };
-}
 
 // A policy of this kind, named "zz", that puts the text "zz-bad" into its proxies' configuration.
 Policy refused_policy(const GroupKind& kind) {
@@ -62,8 +53,8 @@ Policy refused_policy(const GroupKind& kind) {
 
 TEST_SUITE("nack_provenance::NackProvenance") {
   TEST_CASE("a refused policy of each kind is named and left out alone") {
-    for (const GroupKind& kind : {kinds::kRetry, kinds::kEgress, kinds::kIngressBackend,
-                                  kinds::kUpstreamTrafficSetting, kinds::kTelemetry}) {
+    for (const GroupKind& kind :
+         {kinds::kRetry, kinds::kEgress, kinds::kIngressBackend, kinds::kTelemetry}) {
       CAPTURE(kind.kind);
       Rig rig(3);
       rig.configure([](MeshConfig& config) { config.proxy.retries = true; });
@@ -135,18 +126,19 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     const Problem problem = rig.refused().front();
     CHECK(problem.object.str() == "HTTPRouteGroup shop/s1");
     CHECK(problem.cause ==
-          "the proxy of shop/s1 refused it (RDS): refused rds-inbound.8080; it is left out until "
-          "it changes");
+          "refused by 1 of 2 proxies: shop/s1 (RDS): refused rds-inbound.8080; they are served "
+          "without it until it changes");
     CHECK(rig.live("s0", "/new"));
     CHECK(rig.live("s2", "/new"));
-    CHECK_FALSE(rig.live("s1", "/good"));  // left out, as if it were invalid
+    CHECK_FALSE(rig.live("s1", "/good"));  // left out there, as if it were invalid
+    CHECK(rig.allowed_in_the_mesh("s1", "/bad"));
     CHECK(rig.controller->metrics.value("osm_nack_total",
                                         {{"type", "RDS"}, {"object_kind", "HTTPRouteGroup"}}) == 1);
-    // The three changed objects were candidates; Envoy's text mentioned none of them.
+    // Every object but the MeshConfig was a candidate; the text mentioned none of them.
     const auto told = rig.controller->log.lines_with("a proxy refused an object");
     REQUIRE(told.size() == 1);
-    CHECK(told.front().fields.at("candidates") == "3");
-    CHECK(rig.trials() <= 2);
+    CHECK(told.front().fields.at("candidates") == "9");
+    CHECK(rig.trials() == 1);  // of the changed object that shapes the proxy
     for (const Proxy& proxy : rig.list_proxies())
       for (const ProxyTypeState& type : proxy.types) CHECK(type.state != SyncState::kStale);
 
@@ -192,73 +184,144 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     CHECK(rig.proxies.at("s2")->responses == before + 1);
   }
 
-  TEST_CASE("an object that other proxies accept is not withheld") {
+  TEST_CASE("an object that one proxy refuses is in force at the others, of one replica and two") {
     Rig rig(3);
-    // One group of routes for two servers, of which one refuses whatever comes.
+    // One group of routes for two servers, of which one refuses it.
     for (const char* name : {"s0", "s1"})
       rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s2", {"m"})}));
     rig.settle();
-    for (auto& [name, resource] : rig.proxies.at("s0")->envoy.applied(XdsType::kRoute))
-      REQUIRE(resource->any.find("/good") != std::string::npos);
+    std::unique_ptr<Controller> other;
+    SUBCASE("one replica") {}
+    SUBCASE("two replicas") {
+      other = rig.make_controller();
+      for (const char* name : {"s1", "s2"}) rig.move(name, *other);
+      rig.settle();
+    }
     refuse(*rig.proxies.at("s0"), "/new");
     rig.put_routes("s2", "/new");
     rig.settle();
-    CHECK(rig.refused().empty());
+    CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s2");
     CHECK(rig.live("s1", "/new"));
     CHECK(rig.live("s2", "/new"));
     CHECK_FALSE(rig.live("s0", "/good"));  // which nobody allows any more
-    const auto told =
-        rig.controller->log.lines_with("a proxy refuses its configuration, and no object");
-    REQUIRE(told.size() == 1);
-    CHECK(told.front().fields.at("object") == "HTTPRouteGroup shop/s2");
-    CHECK(told.front().fields.at("workload") == "shop/s0");
+    if (other) CHECK(other->verdicts.problems().empty());
 
-    // It is left alone for a while, and so is everybody else.
-    const double trials = rig.trials();
-    rig.settle(10'000ms);
-    CHECK(rig.trials() == trials);
-  }
-
-  TEST_CASE("an object is withheld only after the other proxies had time to answer") {
-    Rig rig(3);
-    for (const char* name : {"s0", "s1"})
-      rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s2", {"m"})}));
-    rig.spec.remove({kinds::kTrafficTarget, values::kNs, "s2"});
-    rig.settle();
-    refuse(*rig.proxies.at("s0"), "/new");
-    rig.proxies.at("s1")->silent = true;
-    rig.put_routes("s2", "/new");
-    rig.settle(1000ms);
-    CHECK(rig.refused().empty());
-    SUBCASE("it accepts: the object stays") {
-      rig.proxies.at("s1")->silent = false;
+    SUBCASE("it goes on to follow the mesh") {
+      smi::HttpRouteGroup more{.name = {values::kNs, "more"}, .matches = {}};
+      more.matches.push_back({.name = "m", .path_regex = "/more", .methods = {}, .headers = {}});
+      rig.spec.put(more);
+      rig.spec.put(
+          values::target("s0", "s0", {"client"},
+                         {values::http_rule("s2", {"m"}), values::http_rule("more", {"m"})}));
       rig.settle();
-      CHECK(rig.refused().empty());
+      CHECK(rig.live("s0", "/more"));
+      CHECK_FALSE(rig.live("s0", "/new"));
+      rig.spec.remove({kinds::kTrafficTarget, values::kNs, "s0"});  // a permission that ends
+      rig.settle();
+      CHECK_FALSE(rig.live("s0", "/more"));
       CHECK(rig.live("s1", "/new"));
     }
-    SUBCASE("it goes on saying nothing: the object is withheld") {
-      rig.settle(4000ms);
-      CHECK(rig.refused_objects().find("HTTPRouteGroup shop/s2") == 0);
-    }
-    SUBCASE("it refuses as well: the object is withheld") {
-      refuse(*rig.proxies.at("s1"), "/new");
-      rig.proxies.at("s1")->silent = false;
+    SUBCASE("it reconnects") {
+      const int nacks = rig.proxies.at("s0")->nacks;
+      rig.proxies.at("s0")->disconnect();
+      rig.connect("s0");
       rig.settle();
-      CHECK(rig.refused_objects().find("HTTPRouteGroup shop/s2") != std::string::npos);
+      CHECK(rig.proxies.at("s0")->nacks == nacks);
+      CHECK_FALSE(rig.live("s0", "/new"));
+    }
+    SUBCASE("it stays away, and what it refused is forgotten") {
+      rig.proxies.at("s0")->disconnect();
+      rig.executor.run_for(11min);
+      CHECK(rig.refused().empty());
+      CHECK(rig.controller->trials->meshes.empty());
+    }
+    SUBCASE("it leaves the mesh") {
+      rig.provider.remove_workload({values::kNs, "s0"});
+      rig.settle();
+      CHECK(rig.refused().empty());
+      CHECK(rig.controller->trials->meshes.empty());
     }
   }
 
-  TEST_CASE("only objects that shape the refusing proxy are withheld") {
+  TEST_CASE("in permissive mode a refused Service is missing at the refusing client alone") {
     Rig rig(3);
-    refuse_every_change(*rig.proxies.at("s0"));
-    rig.put_routes("s0", "/new");
-    rig.put_routes("s1", "/new");
-    rig.put_routes("s2", "/new");
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
+    refuse(*rig.proxies.at("client"), "shop/odd");
+    rig.spec.put(values::service("odd", "10.9.0.99"));
+    rig.settle(4000ms);
+    CHECK(rig.refused_objects() == "Service shop/odd");
+    CHECK(rig.names("s0", "shop/odd"));
+    CHECK_FALSE(rig.names("client", "shop/odd"));
+    CHECK(rig.names("client", "shop/s1"));
+    rig.restart();
+    CHECK(rig.refused_objects() == "Service shop/odd");
+    CHECK(rig.names("s0", "shop/odd"));
+    CHECK_FALSE(rig.names("client", "shop/odd"));
+  }
+
+  TEST_CASE("a problem counts the proxies that refuse its object, and names some") {
+    Rig rig(5);
+    for (int i = 0; i < 5; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      rig.spec.put(values::target(name, name, {"client"}, {values::http_rule("s0", {"m"})}));
+    }
+    rig.settle();
+    rig.put_routes("s0", "/bad");
+    rig.settle(6000ms);
+    REQUIRE(rig.refused().size() == 1);
+    const std::string cause = rig.refused().front().cause;
+    CHECK(cause.find(
+              "refused by 5 of 6 proxies: shop/s0 (RDS): refused rds-inbound.8080; shop/s1") == 0);
+    CHECK(cause.find("; and 2 more; they are served without it until it changes") != cause.npos);
+    CHECK(rig.controller->trials->meshes.size() == 1);  // shared
+    CHECK(rig.trials() == 5);
+    rig.put_routes("s0", "/mended");
+    rig.settle();
+    CHECK(rig.refused().empty());
+    CHECK(rig.live("s4", "/mended"));
+    CHECK(rig.controller->trials->meshes.empty());
+  }
+
+  TEST_CASE(
+      "200 proxies refuse different objects: 64 are served without theirs, all are reported") {
+    constexpr int kServers = 200;
+    Rig rig(kServers);
+    for (auto& [name, proxy] : rig.proxies) refuse(*proxy, "/" + name + "-bad/");
+    for (int i = 0; i < kServers; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      rig.put_routes(name, "/" + name + "-bad/");
+    }
     rig.settle(10'000ms);
-    REQUIRE_FALSE(rig.refused().empty());
-    for (const Problem& problem : rig.refused()) CHECK(problem.object.name == "s0");
-    CHECK(rig.live("s1", "/new"));
-    CHECK(rig.live("s2", "/new"));
+    CHECK(rig.refused().size() == kServers);
+    CHECK(rig.controller->trials->meshes.size() == nack_provenance::OwnMeshes::kMost);
+    int keep = 0;  // what they accepted last
+    for (int i = 0; i < kServers; ++i) keep += rig.live("s" + std::to_string(i), "/good");
+    CHECK(keep == kServers - static_cast<int>(nack_provenance::OwnMeshes::kMost));
+    // What one of them refuses is corrected: another gets its place.
+    std::string served;
+    for (int i = 0; i < kServers && served.empty(); ++i)
+      if (!rig.live("s" + std::to_string(i), "/good")) served = "s" + std::to_string(i);
+    rig.put_routes(served, "/new");
+    rig.settle();
+    CHECK(rig.live(served, "/new"));
+    CHECK(rig.refused().size() == kServers - 1);
+  }
+
+  TEST_CASE("a proxy that refuses whatever comes is left alone after 16 objects") {
+    Rig rig(20);
+    for (int i = 0; i < 20; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      rig.spec.put(values::target(name, "s0", {"client"}, {values::http_rule(name, {"m"})}));
+    }
+    rig.settle();
+    EnvoyProxy& hostile = *rig.proxies.at("s0");
+    for (int i = 0; i < 20; ++i)
+      rig.put_routes("s" + std::to_string(i), "/bad" + std::to_string(i));
+    rig.settle(10'000ms);
+    CHECK(rig.refused().size() == nack_provenance::NackProvenance::kRefusedByOne);
+    const int nacks = hostile.nacks;
+    rig.settle(10'000ms);
+    CHECK(hostile.nacks == nacks);
   }
 
   TEST_CASE("after a refusing proxy hangs up, the search goes on with the next one that refuses") {

@@ -22,7 +22,7 @@
 #include "catalog/mesh_values.hpp"
 #include "lib/run.hpp"
 #include "nack_provenance/nack_provenance.hpp"
-#include "nack_provenance/withheld_spec.hpp"
+#include "nack_provenance/verdicts.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -41,24 +41,44 @@ class WatchedTrials final : public ads::TrialHost {
   Subscription subscribe_refusals(std::function<void(const ads::Refusal&)> on_refusal) override {
     return host_.subscribe_refusals(std::move(on_refusal));
   }
-  void try_on(const model::ProxyKey& proxy, MeshPtr mesh,
+  void try_on(const model::ProxyKey& proxy, ads::ProxyMesh mesh,
               std::function<void(const ads::TrialResult&)> done) override {
-    if (mesh)
-      for (const std::string& one : values::allowed_beyond(*mesh, *newest_.load()))
-        beyond.insert(one);
+    watch(mesh);
     host_.try_on(proxy, std::move(mesh), std::move(done));
   }
-  void end_trial(const model::ProxyKey& proxy, std::uint64_t generation) override {
-    host_.end_trial(proxy, generation);
+  void end_trial(const model::ProxyKey& proxy, bool restore) override {
+    host_.end_trial(proxy, restore);
   }
-  void ask_others(const model::ProxyKey& proxy, XdsType type, MeshPtr without,
-                  std::function<void(ads::OtherProxies)> done) override {
-    host_.ask_others(proxy, type, std::move(without), std::move(done));
+  void compare(const model::ProxyKey& proxy, std::vector<ads::ProxyMesh> pairs,
+               std::function<void(std::vector<ads::ResourceNames>)> done) override {
+    host_.compare(proxy, std::move(pairs), std::move(done));
+  }
+  void update_mesh(ads::MeshUpdate update) override {
+    watch(update.mesh);
+    meshes.insert(update.number);
+    host_.update_mesh(std::move(update));
+  }
+  void drop_mesh(ads::MeshNumber number) override {
+    meshes.erase(number);
+    host_.drop_mesh(number);
+  }
+  void assign_mesh(const model::ProxyKey& proxy, ads::MeshNumber number) override {
+    host_.assign_mesh(proxy, number);
+  }
+  void list_connected(std::function<void(std::set<model::ProxyKey>)> done) override {
+    host_.list_connected(std::move(done));
   }
 
   std::set<std::string> beyond;
+  std::set<ads::MeshNumber> meshes;  // of single proxies
 
  private:
+  void watch(const ads::ProxyMesh& mesh) {
+    if (!mesh.mesh) return;
+    for (const std::string& one : values::allowed_beyond(*mesh.mesh, *newest_.load()))
+      beyond.insert(one);
+  }
+
   ads::TrialHost& host_;
   SnapshotCell<model::MeshSnapshot>& newest_;
 };
@@ -68,8 +88,7 @@ struct Controller {
   Controller(MeshSpec& written, osm::testing::MemoryEndpointsProvider& provider,
              osm::testing::ManualExecutor& executor, osm::testing::ManualClock& clock,
              model::SecretSource& secrets, ProxyRegistry& registry, ReplicaBoard& board)
-      : spec(written, executor, clock),
-        loop({.spec = spec,
+      : loop({.spec = written,
               .providers = {{&provider}},
               .workload_providers = {&provider},
               .trust_domain = ads_test::kDomain,
@@ -86,13 +105,12 @@ struct Controller {
     provenance =
         std::make_unique<nack_provenance::NackProvenance>(nack_provenance::NackProvenanceOptions{
             .runtime = {executor, executor, clock, rng, log, metrics},
-            .spec = spec,
+            .verdicts = verdicts,
             .snapshots = loop.snapshots(),
             .proxies = *trials,
             .providers = {{&provider}},
             .workload_providers = {&provider},
             .trust_domains = [] { return ads_test::kDomain; },
-            .osm_namespace = "osm-system",
             .board = &board});
   }
   ~Controller() {
@@ -105,7 +123,11 @@ struct Controller {
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
   RandomRng rng;
-  nack_provenance::WithheldSpec spec;
+  nack_provenance::Verdicts verdicts{
+      "osm-system", [this](const ObjectKey& object) {
+        const catalog::ObjectState state = loop.object_state(object);
+        return catalog::workloads_in(state.scope, *state.snapshot).size();
+      }};
   catalog::MeshLoop loop;
   std::unique_ptr<WatchedTrials> trials;
   std::unique_ptr<nack_provenance::NackProvenance> provenance;
@@ -213,7 +235,7 @@ struct Rig {
 
   void add_workload(const std::string& name, const std::vector<std::string>& services) {
     const std::string uuid =
-        "00000000-0000-4000-8000-0000000000" + std::to_string(10 + uuids.size());
+        "00000000-0000-4000-8000-0000000" + std::to_string(10000 + uuids.size());
     uuids.emplace(name, ProxyId(uuid));
     provider.put_workload(values::workload(name, uuid, name, "10.1.1.1", services));
     proxies.emplace(name, std::make_unique<EnvoyProxy>(variant_, executor, random));
@@ -237,15 +259,25 @@ struct Rig {
     for (auto& [name, proxy] : proxies) proxy->disconnect();
     controller.reset();
     if (!board || !others_go_on) board = make_local_board("osm-1", executor);
-    controller =
-        std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry, *board);
-    executor.run_until_idle();
+    controller = make_controller();
     for (auto& [name, proxy] : proxies) connect(name);
     settle();
   }
-  void connect(const std::string& name) {
+  std::unique_ptr<Controller> make_controller() {
+    auto made =
+        std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry, *board);
+    executor.run_until_idle();
+    return made;
+  }
+  // The proxy leaves its replica and connects to this one.
+  void move(const std::string& name, Controller& to) {
+    proxies.at(name)->disconnect();
+    connect(name, to);
+  }
+  void connect(const std::string& name) { connect(name, *controller); }
+  void connect(const std::string& name, Controller& to) {
     const auto certificate = ca.proxy(uuids.at(name), {values::kNs, name});
-    proxies.at(name)->connect(*controller->server, ++last_stream,
+    proxies.at(name)->connect(*to.server, ++last_stream,
                               {{certificate->subject.spiffe_id.str()},
                                certificate->subject.common_name.str(),
                                certificate->chain_pem,
@@ -270,12 +302,7 @@ struct Rig {
     }
   }
 
-  std::vector<Problem> refused() const {
-    std::vector<Problem> problems;
-    for (const Problem& problem : controller->spec.list_problems())
-      if (problem.code == ErrorCode::kRefusedByProxy) problems.push_back(problem);
-    return problems;
-  }
+  std::vector<Problem> refused() const { return controller->verdicts.problems(); }
   // "HTTPRouteGroup shop/s1, HTTPRouteGroup shop/s3"
   std::string refused_objects() const {
     std::string names;
@@ -285,8 +312,22 @@ struct Rig {
   }
   // True if the server's own proxy admits requests to `path`.
   bool live(const std::string& server, const std::string& path) const {
-    for (const auto& [name, resource] : proxies.at(server)->envoy.applied(XdsType::kRoute))
-      if (resource->any.find(path) != std::string::npos) return true;
+    return names(server, path, {XdsType::kRoute});
+  }
+  // True if something that the proxy applied has this text.
+  bool names(const std::string& proxy, const std::string& text,
+             const std::vector<XdsType>& types = {XdsType::kCluster, XdsType::kListener,
+                                                  XdsType::kRoute}) const {
+    for (const XdsType type : types)
+      for (const auto& [name, resource] : proxies.at(proxy)->envoy.applied(type))
+        if (resource->any.find(text) != std::string::npos) return true;
+    return false;
+  }
+  // True if the mesh of all proxies has the path among the routes to the server.
+  bool allowed_in_the_mesh(const std::string& server, const std::string& path) const {
+    for (const std::string& one : values::allowances(*controller->loop.snapshots().load()))
+      if (one.find("at " + std::string(values::kNs) + "/" + server + " " + path) != one.npos)
+        return true;
     return false;
   }
   // The server's view of its proxies; it asks its strand, which runs here.

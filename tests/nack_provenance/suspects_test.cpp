@@ -72,12 +72,14 @@ struct Shop {
     const auto mesh = builder.build();
     REQUIRE(mesh);
     if (candidates.empty()) candidates = model::new_in({}, *mesh->objects);
-    return order_by_likelihood(message, *mesh, {kNs, "buyer"}, found_elsewhere, candidates);
+    return order_by_likelihood({message, found_elsewhere, fresh}, *mesh, {kNs, "buyer"},
+                               candidates);
   }
 
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider provider{"memory"};
   std::map<ObjectKey, std::string> found_elsewhere;
+  std::set<ObjectKey> fresh;
 };
 
 Keys last(const Keys& candidates, std::size_t size) {
@@ -153,17 +155,35 @@ TEST_SUITE("nack_provenance::order_by_likelihood") {
     CHECK(candidates.back() == ObjectKey{kinds::kRetry, kNs, "other1"});
   }
 
-  TEST_CASE("a MeshConfig stays first, and a proxy that is gone has no likely candidates") {
+  TEST_CASE("what is new to the proxy and shapes it comes last, what does not shape it does not") {
     Shop shop;
-    Keys candidates{
-        model::mesh_config_key(), {kinds::kRetry, kNs, "store"}, {kinds::kRetry, kNs, "other1"}};
+    shop.fresh = {{kinds::kHttpRouteGroup, kNs, "store"}, {kinds::kHttpRouteGroup, kNs, "other1"}};
+    Keys candidates;
+    CHECK(shop.order("something else", candidates).front() == 1);
+    CHECK(candidates.back() == ObjectKey{kinds::kHttpRouteGroup, kNs, "store"});
+  }
+
+  TEST_CASE("a Service that a hint names comes with the objects that shape it, not alone") {
+    Shop shop;
+    shop.add_server("stock", "10.1.0.9");
+    shop.spec.put(target("stock", "stock", {"buyer"}, {http_rule("stock", {"m"})}));
+    shop.found_elsewhere = {{{kinds::kService, kNs, "stock"}, "osm-2: shop/buyer"}};
+    Keys candidates;
+    const Sizes sizes = shop.order("something else", candidates);
+    REQUIRE(sizes.size() == 2);
+    const Keys near = last(candidates, sizes.front());
+    for (const GroupKind& kind : {kinds::kService, kinds::kTrafficTarget, kinds::kHttpRouteGroup})
+      CHECK(std::find(near.begin(), near.end(), ObjectKey{kind, kNs, "stock"}) != near.end());
+    CHECK(std::find(near.begin(), near.end(), ObjectKey{kinds::kService, kNs, "store"}) ==
+          near.end());
+  }
+
+  TEST_CASE("a proxy that is gone has no likely candidates") {
+    Shop shop;
+    Keys candidates{{kinds::kRetry, kNs, "store"}, {kinds::kRetry, kNs, "other1"}};
     const Keys before = candidates;
     CHECK(shop.order("", candidates) == Sizes{1});
-    CHECK(candidates == Keys{before[0], before[2], before[1]});
-    shop.found_elsewhere = {{model::mesh_config_key(), ""}};
-    candidates = before;
-    CHECK(shop.order("", candidates) == Sizes{1});
-    CHECK(candidates.front() == before.front());
+    CHECK(candidates == Keys{before[1], before[0]});
     shop.provider.remove_workload({kNs, "buyer"});
     candidates = before;
     CHECK(shop.order("", candidates).empty());

@@ -51,6 +51,10 @@ struct OSM_API Kind {
   Scope scope = Scope::kMesh;
   bool status = false;  // the controller writes .status on Kubernetes
   Review review = Review::kNone;
+  // True: without an object of this kind everybody is allowed less, or the same. So a proxy that
+  // refuses such an object is served without it. A proxy that refuses another object keeps its last
+  // good content (docs/adr/0070-refusals-per-proxy.md).
+  bool may_be_left_out = false;
   // Both: `cluster_domain` as in ProxySettings. Must not throw. Thread: any, concurrently.
   // Blocking: no; a mesh's lock may be held. All faults of an object; null: `decode` finds them.
   std::vector<Problem> (*check)(const Object&, const std::string& cluster_domain) = nullptr;

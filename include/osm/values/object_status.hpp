@@ -16,15 +16,17 @@ namespace osm::inline v1 {
 
 // Phase of an object's newest version.
 enum class ObjectPhase {
-  kRejected,  // left out: the object is invalid, or a proxy refused it; see `problems`
+  kRejected,  // left out: the object is invalid; see `problems`
   kPending,   // the change is not read yet, or some concerned proxies have not applied it
-  kRefused,   // some proxies refused the newest configuration and keep an older one
-  kApplied,   // every concerned and connected proxy has applied it
+  // Some proxies refuse the object and are served without it, or they refused the newest
+  // configuration and keep an older one. The others have applied it.
+  kRefused,
+  kApplied,  // every concerned and connected proxy has applied it
 };
 // "Rejected", "Pending", "Refused", "Applied".
 OSM_API std::string_view object_phase_text(ObjectPhase phase);
 
-// A connected proxy that the object concerns and that has not applied it yet.
+// A connected proxy that the object concerns and that has not applied it yet, or refuses it.
 struct ProxyLag {
   ProxyId proxy;
   WorkloadName workload;
