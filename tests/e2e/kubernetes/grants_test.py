@@ -96,14 +96,11 @@ class GrantsTest(kubecase.MeshCase):
             "sp",
         ):
             cls.ask_for_status(kind, f"{NS}/access")
-        for kind, name in (
-            ("ns", NS),
-            ("mc", "osm-mesh-config"),
-            ("dl", f"{mesh.SYSTEM}/nobody"),
-            ("ServiceAccount", f"{NS}/server"),
-            ("MeshRootCertificate", f"{mesh.SYSTEM}/none"),
-        ):
+        for kind, name in (("ns", NS), ("mc", "osm-mesh-config"), ("dl", f"{mesh.SYSTEM}/nobody")):
             cls.ask_for_status(kind, name)
+        # `osm get` also reads kinds that shape no proxy.
+        cls.cluster.run(meshcase._programs.osm, "get", "MeshRootCertificate", f"{mesh.SYSTEM}/none")
+        cls.account = mesh.osm(cls.cluster, "get", "ServiceAccount", f"{NS}/server")
         cls.disturb()
 
     @classmethod
@@ -198,6 +195,9 @@ class GrantsTest(kubecase.MeshCase):
 
     def test_each_grant_of_the_injector_is_used(self):
         self.check("osm-injector")
+
+    def test_an_account_can_be_read(self):
+        self.assertRegex(self.account, rf"{NS} +server ")
 
     def test_verbs_that_are_excused_are_granted(self):
         for account, verb, resource in NOT_HERE:
