@@ -319,6 +319,8 @@ class InstallTest(Case):
             for kind in (
                 "MutatingWebhookConfiguration",
                 "ValidatingWebhookConfiguration",
+                "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionPolicyBinding",
                 "ClusterRole",
                 "ClusterRoleBinding",
             )

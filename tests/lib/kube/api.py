@@ -364,7 +364,8 @@ def decode(value):
 
 
 def write_kubeconfig(path, server, ca, credentials):
-    """A kubeconfig file, as JSON, which is YAML."""
+    """A kubeconfig file, as JSON, which is YAML. It is whole without the file `ca`, as those of other clusters are."""
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(pathlib.Path(ca).read_bytes()).decode()}
     user = {}
     if credentials.token:
         user["token"] = credentials.token
@@ -378,7 +379,7 @@ def write_kubeconfig(path, server, ca, credentials):
                 "apiVersion": "v1",
                 "kind": "Config",
                 "current-context": "e2e",
-                "clusters": [{"name": "e2e", "cluster": {"server": server, "certificate-authority": str(ca)}}],
+                "clusters": [{"name": "e2e", "cluster": cluster}],
                 "users": [{"name": "e2e", "user": user}],
                 "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
             },
