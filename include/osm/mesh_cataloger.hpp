@@ -45,9 +45,9 @@ class OSM_API MeshReader {
   virtual Result<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
-  // Identities that may call a service from outside the mesh. Empty: an IngressBackend admits
-  // addresses and names of gateways, which are no identities.
-  virtual Result<std::vector<InboundTrafficPolicy>> get_ingress_policies_for_service(
+  // Callers from outside of the mesh that IngressBackends in force admit to the workloads behind a
+  // service, ordered by target port. Empty: nobody.
+  virtual Result<std::vector<IngressTrafficPolicy>> get_ingress_policies_for_service(
       const ServiceName& service) const = 0;
 };
 

@@ -105,10 +105,13 @@ class MeshCatalog final : public MeshCataloger {
     return unknown_service(service);
   }
 
-  Result<std::vector<InboundTrafficPolicy>> get_ingress_policies_for_service(
+  Result<std::vector<IngressTrafficPolicy>> get_ingress_policies_for_service(
       const ServiceName& service) const override {
     OSM_TRY(const auto entry, find_service(service));
-    return std::vector<InboundTrafficPolicy>();
+    std::vector<IngressTrafficPolicy> out;
+    for (const auto& [port, callers] : entry->ingress)
+      out.push_back({callers.object, port, callers.tls, callers.networks, callers.principals});
+    return out;
   }
 
   void expect_proxy(const certificate::ProxyCertificate& certificate) override {

@@ -78,7 +78,7 @@ class IngressResolver {
     }
     const auto networks = networks_of(policy);
     for (const IngressTarget& target : policy.backends) {
-      model::IngressPort callers{target.tls, networks, {}};
+      model::IngressPort callers{object, target.place, target.tls, networks, {}};
       if (callers.asks_for_certificate())
         callers.principals = in_order({policy.principals.begin(), policy.principals.end()});
       set(target, std::move(callers));

@@ -33,6 +33,8 @@ namespace osm::inline v1::model {
 // Callers from outside of the mesh that a target port of a Service admits, as an IngressBackend
 // says. A caller needs an address and, if the port asks for certificates, a name.
 struct IngressPort {
+  ObjectKey object;                                  // the IngressBackend; no resource has it
+  std::size_t place = 0;                             // in its spec.backends
   std::optional<IngressTls> tls;                     // absent: http
   std::optional<std::vector<std::string>> networks;  // ordered, unique; absent: any address
   std::vector<std::string> principals;  // ordered, unique; with client certificates only

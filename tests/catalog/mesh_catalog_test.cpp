@@ -130,6 +130,31 @@ TEST_SUITE("catalog::MeshCataloger") {
           ErrorCode::kNotFound);
   }
 
+  TEST_CASE("callers from outside of the mesh are those of the IngressBackends in force") {
+    Shop shop;
+    IngressBackend edge;
+    edge.backends = {{.service = service_name("store"), .target_port = port(8081), .tls = {}}};
+    edge.networks = {"10.0.0.0/8"};
+    edge.limits_addresses = true;
+    const ObjectKey key{kinds::kIngressBackend, kNs, "edge"};
+    shop.spec.put(Policy(key, {}, edge));
+    shop.publish();
+    const IngressTrafficPolicy plain{key, port(8081), {}, {{"10.0.0.0/8"}}, {}};
+    CHECK(*shop.catalog->get_ingress_policies_for_service(service_name("store")) ==
+          std::vector{plain});
+    edge.backends.front().tls = IngressTls{true, {"shop.example"}};
+    edge.principals = {"gateway.example"};
+    shop.spec.put(Policy(key, {}, edge));
+    shop.publish();
+    const IngressTrafficPolicy tls{
+        key, port(8081), edge.backends.front().tls, {{"10.0.0.0/8"}}, {"gateway.example"}};
+    CHECK(*shop.catalog->get_ingress_policies_for_service(service_name("store")) ==
+          std::vector{tls});
+    shop.spec.remove(key);
+    shop.publish();
+    CHECK(shop.catalog->get_ingress_policies_for_service(service_name("store"))->empty());
+  }
+
   TEST_CASE("a service that no provider knows has no endpoints, which is no error") {
     Shop shop;
     shop.spec.put(service("empty", "10.1.0.7"));

@@ -21,9 +21,14 @@ using Texts = std::vector<std::string>;
 
 const std::string kRoutes = "rds-ingress.14001.server.server.svc.cluster.local";
 
-model::IngressPort plain(std::optional<Texts> networks) { return {{}, std::move(networks), {}}; }
+model::IngressPort plain(std::optional<Texts> networks) {
+  return {.object = {}, .tls = {}, .networks = std::move(networks), .principals = {}};
+}
 model::IngressPort proven(Texts principals, Texts hosts = {}) {
-  return {IngressTls{true, std::move(hosts)}, {}, std::move(principals)};
+  return {.object = {},
+          .tls = IngressTls{true, std::move(hosts)},
+          .networks = {},
+          .principals = std::move(principals)};
 }
 
 Mesh with_ingress(const model::IngressPort& callers, Protocol protocol = Protocol::kHttp) {
@@ -90,9 +95,14 @@ TEST_SUITE("translate.ingress") {
     CHECK(ranges.ids(0).direct_remote_ip().address_prefix() == "10.0.0.0");
     CHECK(ranges.ids(0).direct_remote_ip().prefix_len().value() == 8);
     CHECK(ranges.ids(1).direct_remote_ip().prefix_len().value() == 32);
-    for (const auto& nobody : {plain(Texts{}), plain(std::nullopt), proven({}),
-                               model::IngressPort{IngressTls{false, {}}, {}, {}},
-                               model::IngressPort{IngressTls{true, {}}, Texts{}, {"a.edge"}}}) {
+    for (const auto& nobody :
+         {plain(Texts{}), plain(std::nullopt), proven({}),
+          model::IngressPort{
+              .object = {}, .tls = IngressTls{false, {}}, .networks = {}, .principals = {}},
+          model::IngressPort{.object = {},
+          .tls = IngressTls{true, {}},
+          .networks = Texts{},
+          .principals = {"a.edge"}}}) {
       const auto closed = admission(with_ingress(nobody));
       CHECK(closed.action() == envoy::config::rbac::v3::RBAC::ALLOW);
       CHECK(closed.policies().empty());
@@ -139,7 +149,10 @@ TEST_SUITE("translate.ingress") {
   }
 
   TEST_CASE("skipClientCertValidation asks for no certificate") {
-    const auto all = chains(with_ingress({IngressTls{false, {"a.b"}}, Texts{"10.0.0.0/8"}, {}}));
+    const auto all = chains(with_ingress({.object = {},
+                                          .tls = IngressTls{false, {"a.b"}},
+                                          .networks = Texts{"10.0.0.0/8"},
+                                          .principals = {}}));
     const auto tls = tls_of(all[0]);
     CHECK_FALSE(tls.require_client_certificate().value());
     CHECK_FALSE(tls.common_tls_context().has_combined_validation_context());

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "osm/ids.hpp"
+#include "osm/object.hpp"
+#include "osm/values/ingress_backend.hpp"
 #include "osm/values/service.hpp"
 #include "osm/values/smi.hpp"
 
@@ -60,6 +63,20 @@ struct InboundTrafficPolicy {
   std::vector<Port> tcp_ports;
 
   friend bool operator==(const InboundTrafficPolicy&, const InboundTrafficPolicy&) = default;
+};
+
+// One backend of an IngressBackend, resolved: the callers from outside of the mesh that workloads
+// behind a Service admit at one of their ports. A caller has an address of `networks` and, where a
+// certificate is asked for, one of the names.
+struct IngressTrafficPolicy {
+  ObjectKey ingress;  // the IngressBackend
+  Port target_port{};
+  std::optional<IngressTls> tls;                     // absent: http
+  std::optional<std::vector<std::string>> networks;  // ordered; absent: any address
+  std::vector<std::string>
+      principals;  // ordered; names of client certificates, if one is asked for
+
+  friend bool operator==(const IngressTrafficPolicy&, const IngressTrafficPolicy&) = default;
 };
 
 // Decision on calls from one identity to another, with the objects that decide (osm policy check).
