@@ -13,6 +13,7 @@ from lib.net.netns import Switch
 from lib.net.processes import NotYet, wait_for
 
 HOST = "server.server"
+PEERS, MEMBERS = "peers.server.svc.cluster.local", [f"10.200.0.{n}" for n in range(31, 40)]
 
 
 def skip_name(data, at):
@@ -39,12 +40,17 @@ def addresses_in(data):
     return found
 
 
+def question_for(name):
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+    return b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
+
+
 class LiveNames(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.names = NameServer(self.rig.directory, Switch.ADDRESS, namespace=self.rig.switch.namespace)
         self.addCleanup(self.names.stop)
-        self.names.write(other=["10.200.0.99"])
+        self.names.write(other=["10.200.0.99"], **{PEERS: MEMBERS})
         self.client, self.server = self.add_client_and_server()
         for machine in (self.client, self.server):
             machine.namespace.set_name_server(Switch.ADDRESS)
@@ -58,8 +64,7 @@ class LiveNames(meshcase.MeshCase):
 
     def ask(self, machine, name):
         """IPv4 addresses that an application on the machine gets for the name."""
-        labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-        question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
+        question = question_for(name)
 
         def asking():
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as application:
@@ -72,6 +77,13 @@ class LiveNames(meshcase.MeshCase):
                     raise NotYet(failed) from failed
 
         return machine.namespace.inside(asking)
+
+    def ask_by_tcp(self, machine, name):
+        question = question_for(name)
+        with machine.namespace.connect(Switch.ADDRESS, 53, timeout=5) as connection:
+            connection.sendall(struct.pack(">H", len(question)) + question)
+            with connection.makefile("rb") as answer:
+                return addresses_in(answer.read(struct.unpack(">H", answer.read(2))[0]))
 
     def wait_for_name(self, machine, name, wanted):
         def seen():
@@ -112,6 +124,34 @@ class LiveNames(meshcase.MeshCase):
             self.assertNotIn("dns-listener", self.listeners(self.server))
             self.assertEqual([], self.ask(self.server, "later.server"))
             self.assertEqual(["10.200.0.99"], self.ask(self.server, "other.mesh.test"))
+
+        with self.subTest("name servers are asked by TCP past the proxy, by machines that ask Envoy and others"):
+            for machine in (self.client, self.server):
+                self.assertEqual(["10.200.0.99"], self.ask_by_tcp(machine, "other.mesh.test"))
+
+        with self.subTest("nothing else on port 53 goes past the proxy"):
+            elsewhere = self.rig.switch.plug_in("elsewhere", "10.200.0.98")
+            self.addCleanup(elsewhere.delete)
+            with elsewhere.listen("10.200.0.98", 53), self.assertRaises(ConnectionError):
+                with self.client.namespace.connect("10.200.0.98", 53) as connection:
+                    connection.sendall(b"\0")
+                    if not connection.recv(1):
+                        raise ConnectionError("closed")
+
+        with self.subTest("of a headless Service's nine members Envoy gives eight, and TCP all"):
+            self.rig.mesh.write(
+                "peers.yaml",
+                objects.service("server", "peers", "None", meshcase.PORT, selector={"app": "peers"}),
+                *(
+                    objects.machine("server", f"peer-{n}", address, "server", {"app": "peers"})
+                    for n, address in enumerate(MEMBERS)
+                ),
+            )
+            some = self.ask(self.client, PEERS)
+            self.assertEqual(8, len(set(some)), some)
+            self.assertLess(set(some), set(MEMBERS))
+            self.assertEqual(sorted(MEMBERS), sorted(self.ask_by_tcp(self.client, PEERS)))
+            self.assertEqual(sorted(MEMBERS), sorted(self.ask(self.server, PEERS)))
 
         with self.subTest("a Service that is gone does not resolve"):
             self.rig.mesh.remove("later.yaml")

@@ -53,10 +53,9 @@ class NameServer:
         self.process.end(signal.SIGKILL)
 
     def write(self, **names):
-        """name=[addresses] under mesh.test, in place of all others."""
-        self.hosts.write_text(
-            "".join(f"{address} {name}.{ZONE}\n" for name, addresses in names.items() for address in addresses)
-        )
+        """name=[addresses], in place of all others. A name without a dot is under mesh.test."""
+        full = {name if "." in name else f"{name}.{ZONE}": addresses for name, addresses in names.items()}
+        self.hosts.write_text("".join(f"{address} {name}\n" for name, all in full.items() for address in all))
         os.kill(self.process.pid, signal.SIGHUP)
 
     def wait_until_it_answers(self):
