@@ -34,8 +34,10 @@ Status read_headers(const std::string& lines, CallQuestion& question) {
       return Error{ErrorCode::kInvalidArgument,
                    "the header '" + line + "' is not written as NAME: VALUE"};
     const auto value = line.find_first_not_of(' ', colon + 1);
-    question.headers[lower_case(line.substr(0, colon))] =
-        value == std::string::npos ? "" : line.substr(value);
+    const std::string text = value == std::string::npos ? "" : line.substr(value);
+    // Envoy reads a header that is sent twice as one with both values.
+    auto [at_name, added] = question.headers.try_emplace(lower_case(line.substr(0, colon)), text);
+    if (!added) at_name->second += ',' + text;
     at = end + 1;
   }
   return {};

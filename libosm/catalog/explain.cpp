@@ -7,6 +7,7 @@
 
 #include "base/maps.hpp"
 #include "catalog/explain_call.hpp"
+#include "model/host.hpp"
 #include "model/ip_address.hpp"
 
 namespace osm::inline v1::catalog {
@@ -136,16 +137,23 @@ Result<Destination> at_service(CallQuestion& question, const ServiceEntryPtr& en
 Result<Destination> at_host(const ExplainedCall& call, CallQuestion& question,
                             const std::string& host) {
   if (question.host.empty()) question.host = host;
-  if (const auto named = named_service(call, host)) return at_service(question, named);
-  if (question.port == Port{0})
+  const auto written = model::host_of(host);
+  const std::string name = written ? written->name : host;
+  if (question.port == Port{0} && written) question.port = written->port.value_or(Port{0});
+  if (const auto named = named_service(call, name)) return at_service(question, named);
+  const auto at_address = std::find_if(
+      call.mesh.services.begin(), call.mesh.services.end(),
+      [&](const auto& entry) { return !entry->headless && entry->cluster_ip == name; });
+  const bool has_service = at_address != call.mesh.services.end();
+  if (question.port == Port{0}) {
+    if (has_service) return at_service(question, *at_address);
     return invalid("the destination '" + host +
                    "' is no Service of the mesh; say the port (--port)");
-  if (model::is_ipv4(host))
-    if (auto dialled = dialled_address(call, host)) return Destination(*std::move(dialled));
-  for (const auto& entry : call.mesh.services)
-    if (!entry->headless && entry->cluster_ip == host)
-      return Destination(missing_port({entry, {}, {}}, question.port));
-  return Destination(AtHost{host});
+  }
+  if (model::is_ipv4(name))
+    if (auto dialled = dialled_address(call, name)) return Destination(*std::move(dialled));
+  if (has_service) return Destination(missing_port({*at_address, {}, {}}, question.port));
+  return Destination(AtHost{name});
 }
 
 Result<Destination> resolve_destination(const ExplainedCall& call, CallQuestion& question,

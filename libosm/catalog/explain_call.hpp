@@ -90,6 +90,11 @@ struct ServedCall {
   const model::ServiceEntry& named;    // that the host names: `service`, or the apex of a split
   Protocol protocol{};
 };
+// The denial of a request with a header that the Service's sidecars refuse by its name; nullopt:
+// there is none.
+std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,
+                                                 const model::ServiceEntry& service,
+                                                 std::string stage);
 // Sets the answer of the way, whose account and port are known.
 void explain_server(const ExplainedCall& call, const ServedCall& served, ExplainedWay& way);
 
@@ -106,6 +111,9 @@ std::vector<std::string> lacking(const RoutePolicy& route, const RequestParts& r
 // True if Envoy's route of the match takes the request; rules may refuse it then.
 bool routes_to(const RoutePolicy& route, const RequestParts& request);
 bool matches_path(const std::string& regex, const std::string& path);
+// Reason why sidecars refuse a request that asks for another protocol (403); nullopt: it asks for
+// none, for WebSocket, or for one that sidecars ignore.
+std::optional<std::string> refused_upgrade(const CallQuestion& question);
 
 // ---- explain_grants.cpp: TrafficTargets
 // True if TCPRoutes of the target, if any, name the port.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 
 #include "base/maps.hpp"
 #include "catalog/explain_call.hpp"
@@ -59,12 +58,6 @@ std::optional<DialledService> first_at(const ExplainedCall& call, const std::str
   return std::nullopt;
 }
 
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 }  // namespace
 
 std::optional<DialledService> dialled_port(const ServiceEntryPtr& entry, Port port,
@@ -94,7 +87,7 @@ std::optional<DialledService> dialled_address(const ExplainedCall& call,
 bool has_name(const ExplainedCall& call, const ServiceName& service, bool short_name,
               const std::string& host) {
   const auto names = model::host_names(service, short_name, call.mesh.config.proxy.cluster_domain);
-  return std::find(names.begin(), names.end(), lower_case(host)) != names.end();
+  return std::find(names.begin(), names.end(), normal_dns_name(host)) != names.end();
 }
 
 std::string without_port(std::string host, Port port) {

@@ -1,7 +1,6 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "catalog/explain_call.hpp"
 #include "model/egress.hpp"
@@ -39,13 +38,8 @@ bool opens_to(const EgressGrant& grant, const std::optional<Ipv4Network>& addres
                                 [&](const auto& outer) { return model::holds(outer, *address); });
 }
 
-// A host in lower case, without the dialled port.
 std::string host_name(const CallQuestion& question) {
-  std::string host = question.host;
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const std::string port = ':' + std::to_string(number(question.port));
-  return host.ends_with(port) ? host.substr(0, host.size() - port.size()) : host;
+  return normal_dns_name(without_port(question.host, question.port));
 }
 
 bool names(const EgressGrant& grant, const std::string& host, Port port) {
@@ -58,36 +52,6 @@ bool has_host_at(const EgressGrant& grant, Port port) {
   return grant.hosts && std::any_of(grant.hosts->begin(), grant.hosts->end(), [&](const auto& one) {
            return !one.port || *one.port == port;
          });
-}
-
-template <class T>
-bool is_part(const std::vector<T>& part, const std::vector<T>& whole) {
-  return std::all_of(part.begin(), part.end(), [&](const T& one) {
-    return std::find(whole.begin(), whole.end(), one) != whole.end();
-  });
-}
-
-template <class T>
-bool is_part(const std::optional<std::vector<T>>& part,
-             const std::optional<std::vector<T>>& whole) {
-  return part && whole ? is_part(*part, *whole) : part.has_value() == whole.has_value();
-}
-
-// The first Egress of the source of which the grant may be what is left: a grant lacks the hosts,
-// addresses and ports that the mesh left out.
-ObjectKey egress_object(const ExplainedCall& call, const EgressGrant& grant) {
-  for (const auto& policy : call.objects().policies) {
-    const auto* egress = policy->get<Egress>();
-    if (egress == nullptr) continue;
-    const auto& sources = egress->sources;
-    if (std::find(sources.begin(), sources.end(), call.source) != sources.end() &&
-        is_part(grant.ports, egress->ports) && is_part(grant.hosts, egress->hosts) &&
-        is_part(grant.networks, egress->networks) &&
-        grant.routes.has_value() == egress->route_groups.has_value() &&
-        grant.setting.empty() == egress->setting.empty())
-      return policy->key;
-  }
-  return {};
 }
 
 class Decision {
@@ -135,14 +99,13 @@ class Decision {
       out.addresses = {dialled_};
     }
     out.answer = {.allowed = true};
-    out.steps.push_back(step(kEgressStage, StepEffect::kAllows, std::move(text),
-                             egress_object(call_, grant), "spec"));
+    out.steps.push_back(
+        step(kEgressStage, StepEffect::kAllows, std::move(text), grant.object, "spec"));
     return out;
   }
 
   ExplainedStep refused_by(const EgressGrant& grant, std::string field, std::string text) const {
-    return step(kEgressStage, StepEffect::kDenies, std::move(text), egress_object(call_, grant),
-                std::move(field));
+    return step(kEgressStage, StepEffect::kDenies, std::move(text), grant.object, std::move(field));
   }
 
   ExplainedWay tls(ExplainedWay out) const {
@@ -158,6 +121,8 @@ class Decision {
   }
 
   ExplainedWay request(ExplainedWay out) const {
+    if (const auto why = refused_upgrade(call_.question))
+      return refusal(step(kEgressStage, StepEffect::kDenies, *why), kForbidden);
     const std::string& path = call_.question.path;
     const RequestParts parts{call_.question, path.substr(0, path.find('?'))};
     std::string why;

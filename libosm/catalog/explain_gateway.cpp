@@ -23,17 +23,8 @@ struct Backend {
   const IngressPort* callers;
 };
 
-// The IngressBackend of the port, and the field of its backend: the first by key counts.
-std::pair<ObjectKey, std::string> ingress_object(const ExplainedCall& call,
-                                                 const ServiceName& service) {
-  for (const auto& policy : call.objects().policies) {
-    const auto* ingress = policy->get<IngressBackend>();
-    if (ingress == nullptr) continue;
-    for (const IngressTarget& target : ingress->backends)
-      if (target.service == service && target.target_port == call.question.port)
-        return {policy->key, "spec.backends[" + std::to_string(target.place) + ']'};
-  }
-  return {};
+std::string field_of(const IngressPort& callers) {
+  return "spec.backends[" + std::to_string(callers.place) + ']';
 }
 
 bool is_in(const std::string& network, const std::string& address) {
@@ -85,7 +76,8 @@ const Backend* chosen(const std::vector<Backend>& backends, const CallQuestion& 
   int length = -1;
   for (const Backend& one : backends) {
     if (one.callers->tls.has_value() == plain) continue;
-    const int matched = plain ? 0 : best_server_name(*one.callers->tls, question.host);
+    const int matched =
+        plain ? 0 : best_server_name(*one.callers->tls, normal_dns_name(question.host));
     if (matched <= length) continue;
     best = &one;
     length = matched;
@@ -96,12 +88,13 @@ const Backend* chosen(const std::vector<Backend>& backends, const CallQuestion& 
 // Sets the answer to a call that the backend's chain takes.
 void explain_admission(const ExplainedCall& call, const std::string& gateway,
                        const Backend& backend, ExplainedWay& way) {
-  const auto [object, field] = ingress_object(call, backend.service->name);
-  const auto deny = [&, of = object](std::string why, int status, std::string at) {
-    way.steps.push_back(step(kIngress, StepEffect::kDenies, std::move(why), of, std::move(at)));
+  const IngressPort& callers = *backend.callers;
+  const ObjectKey& object = callers.object;
+  const std::string field = field_of(callers);
+  const auto deny = [&](std::string why, int status, std::string at) {
+    way.steps.push_back(step(kIngress, StepEffect::kDenies, std::move(why), object, std::move(at)));
     way.answer.status = status;
   };
-  const IngressPort& callers = *backend.callers;
   const auto& names = callers.principals;
   const std::string& certificate = call.question.certificate;
   if (callers.asks_for_certificate() &&
@@ -115,6 +108,12 @@ void explain_admission(const ExplainedCall& call, const std::string& gateway,
     return deny("Service " + backend.service->name.str() +
                     " normalizes paths, and refuses the escaped slash or backslash in " + path,
                 kBadRequest, field);
+  if (const auto why = refused_upgrade(call.question)) return deny(*why, kForbidden, "");
+  if (auto denial = refused_header_name(call, *backend.service, kIngress)) {
+    way.steps.push_back(*std::move(denial));
+    way.answer.status = kBadRequest;
+    return;
+  }
   if (callers.networks && std::none_of(callers.networks->begin(), callers.networks->end(),
                                        [&](const auto& one) { return is_in(one, gateway); }))
     return deny("none of its IPRanges and source Services has the address " + gateway, kForbidden,
@@ -154,13 +153,12 @@ ExplainedWay way_to(const ExplainedCall& call, const std::string& gateway, const
   } else if (backends.empty()) {
     way.steps.push_back(no_backend(call, workload, service));
   } else {
-    const auto [object, field] = ingress_object(call, backends.front().service->name);
-    way.steps.push_back(
-        step(kIngress, StepEffect::kDenies,
-             "no backend of the port takes " + (backends.front().callers->tls
-                                                    ? "the server name " + call.question.host
-                                                    : std::string("a connection with TLS")),
-             object, field));
+    const IngressPort& callers = *backends.front().callers;
+    way.steps.push_back(step(
+        kIngress, StepEffect::kDenies,
+        "no backend of the port takes " + (callers.tls ? "the server name " + call.question.host
+                                                       : std::string("a connection with TLS")),
+        callers.object, field_of(callers)));
   }
   return way;
 }

@@ -116,6 +116,30 @@ std::vector<std::string> lacking(const RoutePolicy& route, const RequestParts& r
   return out;
 }
 
+std::optional<std::string> refused_upgrade(const CallQuestion& question) {
+  const auto lower = [&](const char* header) {
+    const std::string* value = find_in(question.headers, header);
+    std::string text = value ? *value : "";
+    for (char& c : text)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return text;
+  };
+  if (lower("connection").find("upgrade") == std::string::npos) return std::nullopt;
+  std::string asked;  // without those that are ignored
+  const std::string upgrades = lower("upgrade");
+  for (std::size_t at = 0; at < upgrades.size();) {
+    const std::size_t end = std::min(upgrades.find(',', at), upgrades.size());
+    std::string one = upgrades.substr(at, end - at);
+    one.erase(0, one.find_first_not_of(' '));
+    if (!one.empty() && one != "h2c" && !one.starts_with("tls/"))
+      asked += (asked.empty() ? "" : ", ") + one;
+    at = end + 1;
+  }
+  if (asked.empty() || asked == "websocket") return std::nullopt;
+  return "the request asks for an upgrade to " + asked +
+         ", and sidecars allow one to websocket only: send it without Upgrade";
+}
+
 bool routes_to(const RoutePolicy& route, const RequestParts& request) {
   return lacking(route, {request.question, request.path, false}).empty();
 }

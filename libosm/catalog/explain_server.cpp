@@ -162,6 +162,20 @@ bool is_kept(const ExplainedCall& call, const ServedCall& served, const Explaine
 
 }  // namespace
 
+std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,
+                                                 const model::ServiceEntry& service,
+                                                 std::string stage) {
+  if (service.header_names == HeaderNames::kUnchecked) return std::nullopt;
+  for (const auto& [name, value] : call.question.headers)
+    if (name.find('_') != std::string::npos)
+      return step(std::move(stage), StepEffect::kDenies,
+                  "the header name " + name +
+                      " has an underscore, which applications may take for '-': send the header "
+                      "with '-', or set the annotation to unchecked",
+                  object_of(service), "metadata.annotations[openservicemesh.io/http-header-names]");
+  return std::nullopt;
+}
+
 void explain_server(const ExplainedCall& call, const ServedCall& served, ExplainedWay& way) {
   way.answer = {};
   if (!is_kept(call, served, way)) {
@@ -187,6 +201,18 @@ void explain_server(const ExplainedCall& call, const ServedCall& served, Explain
       return;
     }
     request.path = *normal;
+  }
+  if (is_http(served.protocol)) {
+    if (const auto why = refused_upgrade(call.question)) {
+      way.answer.status = kForbidden;
+      way.steps.push_back(step(kServer, StepEffect::kDenies, *why));
+      return;
+    }
+    if (auto denial = refused_header_name(call, served.service, kServer)) {
+      way.answer.status = kBadRequest;
+      way.steps.push_back(*std::move(denial));
+      return;
+    }
   }
   if (call.permissive()) {
     way.answer = {.allowed = true};

@@ -286,7 +286,7 @@ class EgressResolver {
                            .cause = std::move(cause)});
     };
     if (auto why = why_idle()) return report(ErrorCode::kUnusedField, "", *std::move(why));
-    EgressGrant grant{egress.ports, egress.hosts, egress.networks, {}, {}, {}};
+    EgressGrant grant{policy.key, egress.ports, egress.hosts, egress.networks, {}, {}, {}};
     leave_out_mesh(policy.key.ns, grant, report);
     add_routes(policy.key.ns, egress, grant, report);
     if (!add_setting(policy.key.ns, egress, grant, report)) return;

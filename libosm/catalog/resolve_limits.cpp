@@ -1,6 +1,7 @@
 #include "catalog/resolve_limits.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -24,6 +25,17 @@ std::set<ObjectKey> named_by_egresses(const SharedList<Policy>& policies) {
   for (const auto& policy : policies)
     for (ObjectKey& key : named_by_egress(*policy)) out.insert(std::move(key));
   return out;
+}
+
+// The field of the first local limit of requests by the hour; empty: there is none.
+std::string hourly_field(const UpstreamLimits& limits) {
+  const auto hourly = [](const std::optional<HttpLocalRateLimit>& limit) {
+    return limit && limit->rate.unit >= std::chrono::hours(1);
+  };
+  if (hourly(limits.http)) return "spec.rateLimit.local.http.unit";
+  for (const HttpRouteRateLimit& path : limits.paths)
+    if (hourly(path.limit)) return "spec.httpRoutes";
+  return {};
 }
 
 bool has_http(const model::ServiceEntry& service) {
@@ -80,6 +92,13 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
              "Service " + name +
                  " is the apex of a TrafficSplit, so its connections are those of its backends; "
                  "limit the backends");
+    if (const std::string field = hourly_field(limits); !field.empty())
+      report(ErrorCode::kUnusedField, field,
+             "a limit by the hour is no quota: with each change of a TrafficTarget, an "
+             "HTTPRouteGroup or a limit at the servers of Service " +
+                 name +
+                 " its bucket begins full again; limit by the minute, or count with "
+                 "spec.rateLimit.global");
     if ((limits.http || limits.global_http || !limits.paths.empty()) && !has_http(*service))
       report(ErrorCode::kUnusedField,
              limits.http          ? "spec.rateLimit.local.http"

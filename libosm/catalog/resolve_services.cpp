@@ -199,6 +199,7 @@ model::ServiceEntry resolve_service(const Service& service,
   out.name = service.name;
   out.headless = service.headless;
   out.http_paths = service.http_paths;
+  out.header_names = service.header_names;
   if (!service.headless) out.cluster_ip = service.cluster_ip;
   for (const ServicePort& port : service.ports) {
     const Port* const number = std::get_if<Port>(&port.target_port);

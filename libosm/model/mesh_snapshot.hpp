@@ -52,6 +52,7 @@ struct ServiceEntry {
   std::vector<std::string> addresses;  // headless only: addresses of its endpoints, ordered, unique
   std::vector<MeshService> ports;      // ordered by port; target ports resolved
   HttpPaths http_paths = HttpPaths::kStrict;
+  HeaderNames header_names = HeaderNames::kStrict;
   // Ports with a named target: port name → the workload's port name. See own_ports.hpp.
   std::map<std::string, std::string> named_targets;
   // Headless only: addresses where such a port has another number than its target port: port name →

@@ -150,7 +150,7 @@ const std::vector<Section>& sections() {
       {"sidecar",
        {"enablePrivilegedInitContainer", "logLevel", "maxDataPlaneConnections", "envoyImage",
         "initContainerImage", "resources", "tlsMinProtocolVersion", "tlsMaxProtocolVersion",
-        "cipherSuites", "ecdhCurves", "localProxyMode"},
+        "cipherSuites", "ecdhCurves", "localProxyMode", "headers"},
        {{"envoyWindowsImage", kNoWindows}, {"configResyncInterval", kNothingToResync}}},
       {"traffic",
        {"enableEgress", "enablePermissiveTrafficPolicyMode", "outboundIPRangeExclusionList",
@@ -216,6 +216,7 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object, const std::string& 
     const Field sidecar = spec["sidecar"];
     config.injection.sidecar = sidecar_of(sidecar);
     config.proxy.tls = tls_settings_of(sidecar);
+    config.proxy.headers = header_limits_of(sidecar["headers"]);
     config.max_proxies = static_cast<std::size_t>(
         sidecar["maxDataPlaneConnections"].integer(0, INT32_MAX).value_or(0));
     config.injection.exclusions = exclusions_of(traffic);

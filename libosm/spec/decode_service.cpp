@@ -204,12 +204,22 @@ HttpPaths http_paths_of(const Object& object, Findings& findings) {
   return HttpPaths::kStrict;
 }
 
+HeaderNames header_names_of(const Object& object, Findings& findings) {
+  const auto found = object.annotations.find("openservicemesh.io/http-header-names");
+  if (found == object.annotations.end() || found->second == "strict") return HeaderNames::kStrict;
+  if (found->second == "unchecked") return HeaderNames::kUnchecked;
+  findings.note("metadata.annotations[openservicemesh.io/http-header-names]",
+                "must be strict or unchecked; strict is used", ErrorCode::kInvalidField);
+  return HeaderNames::kStrict;
+}
+
 // `allocates`: the address may be missing.
 Decoded<Service> decoded_service(const Object& object, bool allocates) {
   ObjectReader reader(object, NameRule::kLabel);
   Service service;
   service.name = {object.key.ns, object.key.name};
   service.http_paths = http_paths_of(object, reader.findings());
+  service.header_names = header_names_of(object, reader.findings());
   const Field spec = reader.root()["spec"];
   if (spec.required_map()) {
     const std::string type = spec["type"].text().value_or("ClusterIP");

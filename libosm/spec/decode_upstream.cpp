@@ -63,13 +63,14 @@ void read_connections(const Field& settings, UpstreamLimits& limits) {
   }
   const Field http = settings["http"];
   if (!http.optional_map({"maxRequests", "maxRequestsPerConnection", "maxPendingRequests",
-                          "maxRetries", "streamIdleTimeout"}))
+                          "maxRetries", "streamIdleTimeout", "applicationIdleTimeout"}))
     return;
   out.max_requests = count_of(http["maxRequests"]);
   out.max_requests_per_connection = count_of(http["maxRequestsPerConnection"]);
   out.max_pending_requests = count_of(http["maxPendingRequests"]);
   out.max_retries = count_of(http["maxRetries"]);
   limits.idle.stream = idle_time_of(http["streamIdleTimeout"]);
+  limits.idle.application = idle_time_of(http["applicationIdleTimeout"]);
 }
 
 // Reads a rate: `amount` per unit, and the burst.

@@ -101,6 +101,7 @@ void check_regex(const Field& field, const std::string& regex, int& cost);
 // Parts of decode_mesh_config() in another file: the sections that affect sidecars.
 SidecarConfig sidecar_of(const Field& sidecar);         // spec.sidecar
 TlsSettings tls_settings_of(const Field& sidecar);      // the TLS fields of spec.sidecar
+HeaderLimits header_limits_of(const Field& headers);    // spec.sidecar.headers
 TrafficExclusions exclusions_of(const Field& traffic);  // spec.traffic
 
 }  // namespace osm::inline v1::spec

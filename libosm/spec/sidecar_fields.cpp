@@ -132,6 +132,16 @@ TlsSettings tls_settings_of(const Field& sidecar) {
   return tls;
 }
 
+HeaderLimits header_limits_of(const Field& headers) {
+  HeaderLimits out;
+  if (!headers.optional_map({"maxCount", "maxKilobytes"})) return out;
+  out.count =
+      static_cast<std::uint32_t>(headers["maxCount"].integer(1, 10'000).value_or(out.count));
+  out.kilobytes =
+      static_cast<std::uint32_t>(headers["maxKilobytes"].integer(1, 8192).value_or(out.kilobytes));
+  return out;
+}
+
 TrafficExclusions exclusions_of(const Field& traffic) {
   return {.inbound_ip_ranges = networks_of(traffic["inboundIPRangeExclusionList"]),
           .outbound_ip_ranges = networks_of(traffic["outboundIPRangeExclusionList"]),

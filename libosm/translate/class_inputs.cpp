@@ -204,7 +204,8 @@ std::vector<ServedPort> served_ports(const model::MeshSnapshot& snapshot,
     const auto entry = snapshot.services.find(port.name);
     served.push_back({port, entry && entry->headless,
                       entry ? entry->apexes : std::vector<ServiceName>(),
-                      entry ? entry->http_paths : HttpPaths::kStrict});
+                      entry ? entry->http_paths : HttpPaths::kStrict,
+                      entry ? entry->header_names : HeaderNames::kStrict});
   }
   return served;
 }

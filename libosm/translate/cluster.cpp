@@ -49,16 +49,22 @@ void set_protocol(cluster::Cluster& out, const HttpProtocolOptions& options) {
 }
 
 // Uses the downstream protocol upstream: HTTP/1.1, HTTP/2 and gRPC pass unchanged.
-void set_http(cluster::Cluster& out, const ConnectionSettings& limits = {}) {
-  HttpProtocolOptions options;
-  if (limits.max_requests_per_connection)
-    options.mutable_common_http_protocol_options()
-        ->mutable_max_requests_per_connection()
-        ->set_value(*limits.max_requests_per_connection);
+void set_http(cluster::Cluster& out, HttpProtocolOptions options) {
   auto& same = *options.mutable_use_downstream_protocol_config();
   same.mutable_http_protocol_options();
   same.mutable_http2_protocol_options();
   set_protocol(out, options);
+}
+
+void set_http(cluster::Cluster& out, const HeaderLimits& headers,
+              const ConnectionSettings& limits) {
+  HttpProtocolOptions options;
+  if (headers != HeaderLimits()) set_header_limits(options, headers);
+  if (limits.max_requests_per_connection)
+    options.mutable_common_http_protocol_options()
+        ->mutable_max_requests_per_connection()
+        ->set_value(*limits.max_requests_per_connection);
+  set_http(out, std::move(options));
 }
 
 // Envoy's default limit of 1024 would cut busy services. Limits are the operator's decision.
@@ -126,10 +132,11 @@ struct UpstreamClusterValues {
   bool probed = false;  // HTTP and kAnyEndpoint only
   ConnectionSettings limits{};
   PeerKind servers = PeerKind::kEnvoy;
+  HeaderLimits headers{};  // HTTP only
 
   auto fields() const {
     return std::tie(names, tls, service, http, identities, reach, target_port, probed, limits,
-                    servers);
+                    servers, headers);
   }
 
   Encoding encode(const std::string& name) const {
@@ -150,7 +157,7 @@ struct UpstreamClusterValues {
       out.mutable_original_dst_lb_config()->mutable_upstream_port_override()->set_value(
           number(target_port));
     set_limits(out, limits);
-    if (http) set_http(out, limits);
+    if (http) set_http(out, headers, limits);
     if (any && limits.outliers) set_outliers(out, *limits.outliers);
     if (probed) set_probes(out, service_fqdn(service));
     out.mutable_transport_socket()->set_name(name);
@@ -167,20 +174,27 @@ struct LocalClusterValues {
 
   Port target_port{};
   bool http = true;
-  bool http2_only = false;  // requests in HTTP/1.1 too are sent in HTTP/2
+  bool http2_only = false;           // requests in HTTP/1.1 too are sent in HTTP/2
+  std::chrono::milliseconds idle{};  // HTTP only: see IdleTimeouts::application
+  HeaderLimits headers{};            // HTTP only
 
-  auto fields() const { return std::tie(target_port, http, http2_only); }
+  auto fields() const { return std::tie(target_port, http, http2_only, idle, headers); }
 
   Encoding encode(const std::string& name) const {
     // A literal address needs no resolver.
     auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
     set_limits(out);
-    if (http2_only) {
+    if (http || http2_only) {
       HttpProtocolOptions options;
-      options.mutable_explicit_http_config()->mutable_http2_protocol_options();
-      set_protocol(out, options);
-    } else if (http) {
-      set_http(out);
+      set_header_limits(options, headers);
+      set_milliseconds(*options.mutable_common_http_protocol_options()->mutable_idle_timeout(),
+                       idle.count());
+      if (http2_only) {
+        options.mutable_explicit_http_config()->mutable_http2_protocol_options();
+        set_protocol(out, options);
+      } else {
+        set_http(out, std::move(options));
+      }
     }
     out.mutable_load_assignment()->set_cluster_name(name);
     set_endpoint(out, "127.0.0.1", target_port);
@@ -252,8 +266,9 @@ struct EgressClusterValues {
   static constexpr std::string_view kKind = "egress-cluster";
 
   EgressCluster destination;
+  HeaderLimits headers;
 
-  auto fields() const { return std::tie(destination); }
+  auto fields() const { return std::tie(destination, headers); }
 
   Encoding encode(const std::string& name) const {
     const auto& [host, port, limits] = destination;
@@ -267,7 +282,7 @@ struct EgressClusterValues {
         stat_name.begin(), stat_name.end(), [](char c) { return c == '.' || c == ':'; }, '_');
     if (stat_name != name) out.set_alt_stat_name(stat_name);
     set_limits(out, limits);
-    set_http(out, limits);
+    set_http(out, headers, limits);
     if (!host.empty()) {
       out.set_dns_lookup_family(cluster::Cluster::V4_PREFERRED);
       // A name that no server answers must not delay the sidecar's other configuration.
@@ -341,6 +356,7 @@ void add_upstream_clusters(const ClassView& view, const ClassView::UpstreamServi
         entry->limits ? entry->limits->connections : ConnectionSettings()};
     auto& values = clusters.try_emplace(name, fresh).first->second;
     values.http |= is_http(port.protocol);
+    if (values.http) values.headers = settings.headers;
     if (is_for_grpc_libraries(port)) values.servers = PeerKind::kEnvoyOrGrpc;
     // Only an Envoy answers these health checks.
     values.probed = values.http && reach == Reach::kAnyEndpoint && settings.active_health_checks &&
@@ -371,6 +387,11 @@ std::vector<InputPtr> cluster_inputs(const ClassView& view) {
     values.target_port = service.target_port;
     values.http = is_http(service.protocol);
     values.http2_only |= service.protocol == Protocol::kH2c;
+    if (!values.http && !values.http2_only) continue;
+    values.headers = view.snapshot.config.proxy.headers;
+    const auto* limits = view.limits_of(service.name);
+    values.idle =
+        limits ? limits->idle.application.value_or(kApplicationIdleTime) : kApplicationIdleTime;
   }
   for (const auto& [name, values] : local) inputs.push_back(make_input(name, values));
   if (view.snapshot.config.proxy.egress)
@@ -379,7 +400,8 @@ std::vector<InputPtr> cluster_inputs(const ClassView& view) {
   add_rate_limit_clusters(view, inputs);
   EgressPlan plan = egress_plan(view);
   for (auto& [name, destination] : plan.clusters)
-    inputs.push_back(make_input(name, EgressClusterValues{std::move(destination)}));
+    inputs.push_back(make_input(
+        name, EgressClusterValues{std::move(destination), view.snapshot.config.proxy.headers}));
   return inputs;
 }
 

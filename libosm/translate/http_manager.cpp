@@ -4,6 +4,7 @@
 #include "envoy/config/trace/v3/zipkin.pb.h"
 #include "envoy/extensions/filters/http/ext_authz/v3/ext_authz.pb.h"
 #include "envoy/extensions/filters/http/health_check/v3/health_check.pb.h"
+#include "envoy/extensions/filters/http/lua/v3/lua.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
 #include "envoy/extensions/filters/http/router/v3/router.pb.h"
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
@@ -21,10 +22,21 @@ namespace core = envoy::config::core::v3;
 
 constexpr std::uint32_t kMostBodyBytes = 8192;  // part of a request that the authorizer gets
 
+constexpr HeaderLimits kEnvoys;  // defaults, which are not written
+
+void set_limits(hcm::HttpConnectionManager& out, const HeaderLimits& limits) {
+  if (limits.count != kEnvoys.count)
+    out.mutable_common_http_protocol_options()->mutable_max_headers_count()->set_value(
+        limits.count);
+  if (limits.kilobytes != kEnvoys.kilobytes)
+    out.mutable_max_request_headers_kb()->set_value(limits.kilobytes);
+}
+
 // Keep Envoy's timeouts: none for requests, 5 minutes for an idle stream. Routes replace the
 // latter.
 hcm::HttpConnectionManager manager(const std::string& route_name, const std::string& counted_as,
-                                   Direction direction, const AccessLogs& logs) {
+                                   Direction direction, const HeaderLimits& headers,
+                                   const AccessLogs& logs) {
   hcm::HttpConnectionManager out;
   out.set_stat_prefix("mesh-http-conn-manager." + counted_as);
   out.set_codec_type(hcm::HttpConnectionManager::AUTO);
@@ -33,6 +45,14 @@ hcm::HttpConnectionManager manager(const std::string& route_name, const std::str
   rds.mutable_config_source()->mutable_ads();
   rds.mutable_config_source()->set_resource_api_version(core::ApiVersion::V3);
   out.add_upgrade_configs()->set_upgrade_type("websocket");
+  // Some clients offer an upgrade to TLS with every request, and a server may ignore that (RFC
+  // 9110, 7.8). Envoy would answer 403.
+  auto& tls = *out.mutable_http_protocol_options()->add_ignore_http_11_upgrade();
+  tls.set_prefix("TLS/");
+  tls.set_ignore_case(true);
+  // "api.shop." is the host api.shop, written so that no resolver tries a search list.
+  out.set_strip_trailing_host_dot(true);
+  set_limits(out, headers);
   out.set_server_header_transformation(hcm::HttpConnectionManager::PASS_THROUGH);
   logs.add_to(*out.mutable_access_log(), direction);
   return out;
@@ -70,6 +90,39 @@ void add_closed_rbac(hcm::HttpConnectionManager& out) {
   set_extension(*out.add_http_filters(), kHttpRbacFilter, closed);
 }
 
+// Envoy's own check of names (headers_with_underscores_action) answers 400 in HTTP/1.1, but resets
+// a stream of HTTP/2, which a client's sidecar takes for a broken server. The metadata is counted.
+constexpr std::string_view kRefuseUnderscores = R"lua(function envoy_on_request(request)
+  for name in pairs(request:headers()) do
+    if string.find(name, "_", 1, true) then
+      request:streamInfo():dynamicMetadata():set("osm", "refused", "header-name")
+      request:respond({[":status"] = "400"}, "the name of a header has an underscore\n")
+      return
+    end
+  end
+end
+)lua";
+
+// An application may take these spellings for the header that names the caller.
+constexpr std::string_view kRemoveForgedCaller = R"lua(function envoy_on_request(request)
+  local forged = {}
+  for name in pairs(request:headers()) do
+    if string.find(name, "_", 1, true) and
+       (string.gsub(name, "_", "-")) == "x-forwarded-client-cert" then
+      forged[#forged + 1] = name
+    end
+  end
+  for _, name in ipairs(forged) do request:headers():remove(name) end
+end
+)lua";
+
+void add_header_names_check(hcm::HttpConnectionManager& out, HeaderNames names) {
+  envoy::extensions::filters::http::lua::v3::Lua check;
+  check.mutable_default_source_code()->set_inline_string(
+      std::string(names == HeaderNames::kStrict ? kRefuseUnderscores : kRemoveForgedCaller));
+  set_extension(*out.add_http_filters(), "http_header_names", check);
+}
+
 // Must be the first filter: health checks concern the proxy, and no policy covers them.
 void add_probe_answer(hcm::HttpConnectionManager& out) {
   envoy::extensions::filters::http::health_check::v3::HealthCheck answer;
@@ -104,13 +157,13 @@ void add_authorizer(hcm::HttpConnectionManager& out, const HttpAuthorizer& autho
 }
 
 hcm::HttpConnectionManager server_manager(const std::string& route_name, Protocol protocol,
-                                          HttpPaths paths, const InboundHttp& settings,
+                                          RequestForm form, const InboundHttp& settings,
                                           const std::vector<HttpLimiter>& limiters,
                                           const AccessLogs& logs) {
-  auto out = manager(route_name, route_name, Direction::kInbound, logs);
+  auto out = manager(route_name, route_name, Direction::kInbound, settings.headers, logs);
   set_tracing(out, settings.tracing);
   // Explicit, since the proxy's runtime could say otherwise.
-  const bool normalize = paths == HttpPaths::kNormalize;
+  const bool normalize = form.paths == HttpPaths::kNormalize;
   out.mutable_normalize_path()->set_value(normalize);
   out.set_merge_slashes(normalize);
   out.set_path_with_escaped_slashes_action(normalize ? hcm::HttpConnectionManager::REJECT_REQUEST
@@ -121,6 +174,8 @@ hcm::HttpConnectionManager server_manager(const std::string& route_name, Protoco
   out.mutable_set_current_client_cert_details()->set_uri(true);
   if (settings.counts_requests) *out.add_access_log() = request_metrics();
   if (settings.answers_probes) add_probe_answer(out);
+  if (form.header_names == HeaderNames::kStrict) *out.add_access_log() = refused_header_names();
+  add_header_names_check(out, form.header_names);
   add_closed_rbac(out);
   // After RBAC: refused requests consume nothing. A server is not asked about requests that the
   // local limit refuses.
@@ -139,6 +194,14 @@ envoy::config::listener::v3::Filter filter_of(const hcm::HttpConnectionManager& 
 
 }  // namespace
 
+void set_header_limits(envoy::extensions::upstreams::http::v3::HttpProtocolOptions& out,
+                       const HeaderLimits& limits) {
+  auto& options = *out.mutable_common_http_protocol_options();
+  if (limits.count != kEnvoys.count) options.mutable_max_headers_count()->set_value(limits.count);
+  if (limits.kilobytes != kEnvoys.kilobytes)
+    options.mutable_max_response_headers_kb()->set_value(limits.kilobytes);
+}
+
 std::optional<HttpTracing> HttpTracing::of(const ClassView& view) {
   const TracingConfig& from = view.snapshot.config.proxy.tracing;
   if (!from.enabled || from.address.empty()) return std::nullopt;
@@ -155,24 +218,30 @@ std::optional<HttpAuthorizer> HttpAuthorizer::of(const ProxySettings& settings) 
 
 InboundHttp InboundHttp::of(const ClassView& view) {
   const ProxySettings& settings = view.snapshot.config.proxy;
-  return {HttpTracing::of(view), HttpAuthorizer::of(settings), settings.active_health_checks,
-          settings.request_metrics};
+  return {settings.headers, HttpTracing::of(view), HttpAuthorizer::of(settings),
+          settings.active_health_checks, settings.request_metrics};
+}
+
+OutboundHttp OutboundHttp::of(const ClassView& view) {
+  return {view.snapshot.config.proxy.headers, HttpTracing::of(view)};
 }
 
 envoy::config::listener::v3::Filter outbound_http_manager(const std::string& route_name, Port port,
-                                                          const std::optional<HttpTracing>& tracing,
+                                                          const OutboundHttp& settings,
                                                           const AccessLogs& logs) {
-  auto out = manager(route_name, outbound_route_name(port), Direction::kOutbound, logs);
+  auto out =
+      manager(route_name, outbound_route_name(port), Direction::kOutbound, settings.headers, logs);
   // Else an application that speaks HTTP/1.0 gets 426.
   out.mutable_http_protocol_options()->set_accept_http_10(true);
-  set_tracing(out, tracing);
+  set_tracing(out, settings.tracing);
   add_router(out);
   return filter_of(out);
 }
 
 envoy::config::listener::v3::Filter egress_http_manager(const std::string& route_name,
+                                                        const HeaderLimits& headers,
                                                         const AccessLogs& logs) {
-  auto out = manager(route_name, route_name, Direction::kOutbound, logs);
+  auto out = manager(route_name, route_name, Direction::kOutbound, headers, logs);
   out.mutable_http_protocol_options()->set_accept_http_10(true);
   out.mutable_generate_request_id()->set_value(false);
   // An application that copies the headers of its own requests would tell who called it.
@@ -182,21 +251,21 @@ envoy::config::listener::v3::Filter egress_http_manager(const std::string& route
 }
 
 envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
-                                                         Protocol protocol, HttpPaths paths,
+                                                         Protocol protocol, RequestForm form,
                                                          const InboundHttp& settings,
                                                          const std::vector<HttpLimiter>& limiters,
                                                          const AccessLogs& logs) {
-  return filter_of(server_manager(route_name, protocol, paths, settings, limiters, logs));
+  return filter_of(server_manager(route_name, protocol, form, settings, limiters, logs));
 }
 
 envoy::config::listener::v3::Filter ingress_http_manager(const std::string& route_name,
-                                                         Protocol protocol, HttpPaths paths,
+                                                         Protocol protocol, RequestForm form,
                                                          const InboundHttp& settings,
                                                          const std::vector<HttpLimiter>& limiters,
                                                          const AccessLogs& logs) {
   InboundHttp without_probes = settings;
   without_probes.answers_probes = false;
-  auto out = server_manager(route_name, protocol, paths, without_probes, limiters, logs);
+  auto out = server_manager(route_name, protocol, form, without_probes, limiters, logs);
   out.mutable_http_protocol_options()->set_accept_http_10(true);
   return filter_of(out);
 }

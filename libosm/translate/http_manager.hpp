@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
+#include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/service.hpp"
 #include "translate/access_log.hpp"
@@ -42,33 +43,57 @@ struct HttpAuthorizer {
   static std::optional<HttpAuthorizer> of(const ProxySettings& settings);
 };
 
+// Sets the limits of a cluster's answers.
+void set_header_limits(envoy::extensions::upstreams::http::v3::HttpProtocolOptions& out,
+                       const HeaderLimits& limits);
+
+// Requests that the application of a Service gets.
+struct RequestForm {
+  HttpPaths paths{};
+  HeaderNames header_names{};
+
+  auto fields() const { return std::tie(paths, header_names); }
+};
+
 struct InboundHttp {
+  HeaderLimits headers;
   std::optional<HttpTracing> tracing;
   std::optional<HttpAuthorizer> authorizer;
   bool answers_probes = false;
   bool counts_requests = false;
 
-  auto fields() const { return std::tie(tracing, authorizer, answers_probes, counts_requests); }
+  auto fields() const {
+    return std::tie(headers, tracing, authorizer, answers_probes, counts_requests);
+  }
   static InboundHttp of(const ClassView& view);
+};
+
+struct OutboundHttp {
+  HeaderLimits headers;
+  std::optional<HttpTracing> tracing;
+
+  auto fields() const { return std::tie(headers, tracing); }
+  static OutboundHttp of(const ClassView& view);
 };
 
 // Its counters are those of the dialled port number: counters of each Service would cost memory.
 envoy::config::listener::v3::Filter outbound_http_manager(const std::string& route_name, Port port,
-                                                          const std::optional<HttpTracing>& tracing,
+                                                          const OutboundHttp& settings,
                                                           const AccessLogs& logs);
 // Adds nothing to a request that leaves the mesh, and no span: its trace ends here.
 envoy::config::listener::v3::Filter egress_http_manager(const std::string& route_name,
+                                                        const HeaderLimits& headers,
                                                         const AccessLogs& logs);
 
 envoy::config::listener::v3::Filter inbound_http_manager(const std::string& route_name,
-                                                         Protocol protocol, HttpPaths paths,
+                                                         Protocol protocol, RequestForm form,
                                                          const InboundHttp& settings,
                                                          const std::vector<HttpLimiter>& limiters,
                                                          const AccessLogs& logs);
 // The same for gateways outside of the mesh: it also speaks HTTP/1.0, as nginx does, and answers no
 // health check of sidecars.
 envoy::config::listener::v3::Filter ingress_http_manager(const std::string& route_name,
-                                                         Protocol protocol, HttpPaths paths,
+                                                         Protocol protocol, RequestForm form,
                                                          const InboundHttp& settings,
                                                          const std::vector<HttpLimiter>& limiters,
                                                          const AccessLogs& logs);

@@ -169,8 +169,9 @@ std::vector<IngressChain> ingress_chains(const ClassView& view) {
   std::vector<IngressChain> for_mesh_names;  // they claim after those that name hosts
   Matches matches;
   for_each_ingress(view, [&](const ServedPort& served, const model::IngressPort& callers) {
-    IngressChain chain{served.port.name,  served.port.target_port,    served.port.protocol,
-                       served.http_paths, ingress_route_name(served), callers.tls.has_value()};
+    IngressChain chain{served.port.name,           served.port.target_port,
+                       served.port.protocol,       {served.http_paths, served.header_names},
+                       ingress_route_name(served), callers.tls.has_value()};
     chain.limits = ConnectionLimits::of(view, chain.service);
     chain.limiters = http_limiters(view, chain.service, {});
     if (callers.asks_for_certificate()) chain.principals = callers.principals;
@@ -213,7 +214,7 @@ listener::FilterChain filter_chain_of(const IngressChain& chain, const TlsSettin
   }
   chain.limits.add_to(out, encoding);
   *out.add_filters() =
-      ingress_http_manager(chain.routes, chain.protocol, chain.paths, http, chain.limiters, logs);
+      ingress_http_manager(chain.routes, chain.protocol, chain.form, http, chain.limiters, logs);
   add_references(chain.limiters, encoding);
   return out;
 }

@@ -24,7 +24,7 @@ struct IngressChain {
   ServiceName service;
   Port target_port{};
   Protocol protocol{};  // of the port
-  HttpPaths paths{};
+  RequestForm form{};
   std::string routes;
   bool tls = false;
   std::vector<std::string> server_names{};  // with TLS; empty: any
@@ -36,7 +36,7 @@ struct IngressChain {
 
   std::string name() const;
   auto fields() const {
-    return std::tie(service, target_port, protocol, paths, routes, tls, server_names, principals,
+    return std::tie(service, target_port, protocol, form, routes, tls, server_names, principals,
                     limits, limiters, for_mesh_names);
   }
 };

@@ -121,11 +121,11 @@ struct DialledListenerValues {
   static constexpr XdsType kType = XdsType::kListener;
   static constexpr std::string_view kKind = "dialled-listener";
 
-  std::optional<HttpTracing> tracing;  // HTTP only
+  OutboundHttp http;  // HTTP only
   AccessLogs logs;
   OutboundChain chain;
 
-  auto fields() const { return std::tie(tracing, logs, chain); }
+  auto fields() const { return std::tie(http, logs, chain); }
 
   Encoding encode(const std::string& name) const {
     listener::Listener out;
@@ -141,9 +141,9 @@ struct DialledListenerValues {
     filter_chain.set_name(chain.name());
     // A TCP chain without a destination has no filters: Envoy closes its connections.
     if (is_http(chain.protocol)) {
-      *filter_chain.add_filters() = outbound_http_manager(chain.routes, chain.port, tracing, logs);
+      *filter_chain.add_filters() = outbound_http_manager(chain.routes, chain.port, http, logs);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
-      if (tracing) encoding.references.push_back({XdsType::kCluster, kTracingCluster});
+      if (http.tracing) encoding.references.push_back({XdsType::kCluster, kTracingCluster});
     } else if (!chain.destinations.empty()) {
       *filter_chain.add_filters() =
           tcp_proxy("outbound-mesh-tcp-proxy_" + chain.name(), chain.destinations,
@@ -165,8 +165,9 @@ struct OutboundListenerValues {
   bool egress = false;
   AccessLogs logs;
   std::vector<EgressChain> egress_chains;
+  HeaderLimits headers{};  // of chains for HTTP
 
-  auto fields() const { return std::tie(egress, logs, egress_chains); }
+  auto fields() const { return std::tie(egress, logs, egress_chains, headers); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kOutboundPort);
@@ -207,7 +208,7 @@ struct OutboundListenerValues {
     filter_chain.set_name(chain.name);
     set_match(chain, *filter_chain.mutable_filter_chain_match());
     if (chain.protocol == EgressProtocol::kHttp) {
-      *filter_chain.add_filters() = egress_http_manager(chain.routes, logs);
+      *filter_chain.add_filters() = egress_http_manager(chain.routes, headers, logs);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
     } else {
       *filter_chain.add_filters() =
@@ -285,12 +286,16 @@ void add_outbound(const ClassView& view, std::vector<InputPtr>& inputs) {
   std::vector<EgressChain> egress_chains = egress_plan(view).chains;
   if (chains.empty() && egress_chains.empty() && !egress) return;
   const AccessLogs logs = AccessLogs::of(view);
+  const OutboundHttp http = OutboundHttp::of(view);
+  const bool http_egress =
+      std::any_of(egress_chains.begin(), egress_chains.end(),
+                  [](const EgressChain& chain) { return chain.protocol == EgressProtocol::kHttp; });
   inputs.push_back(make_input(kOutboundListener,
-                              OutboundListenerValues{egress, logs, std::move(egress_chains)}));
-  const auto tracing = HttpTracing::of(view);
+                              OutboundListenerValues{egress, logs, std::move(egress_chains),
+                                                     http_egress ? http.headers : HeaderLimits()}));
   for (OutboundChain& chain : chains) {
     DialledListenerValues values{{}, logs, std::move(chain)};
-    if (is_http(values.chain.protocol)) values.tracing = tracing;
+    if (is_http(values.chain.protocol)) values.http = http;
     std::string name = values.chain.listener_name();
     inputs.push_back(make_input(std::move(name), std::move(values)));
   }
@@ -304,7 +309,7 @@ struct InboundChain {
   Protocol protocol{};
   Authorization authorization;  // TCP only; HTTP has it in its routes
   std::string routes;           // HTTP
-  HttpPaths paths{};            // HTTP
+  RequestForm form{};           // HTTP
   // HTTP: its routes deny requests, and this ends open streams. The chain changes with it, so that
   // all its connections drain.
   std::vector<ServiceIdentity> denied{};
@@ -315,7 +320,7 @@ struct InboundChain {
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
   auto fields() const {
-    return std::tie(service, target_port, protocol, authorization, routes, paths, denied, limits,
+    return std::tie(service, target_port, protocol, authorization, routes, form, denied, limits,
                     limiters, idle, for_grpc);
   }
 };
@@ -376,7 +381,7 @@ struct InboundListenerValues {
       if (!chain.denied.empty())
         *filter_chain.add_filters() = network_rbac(rbac_denials(allowed_names, chain.denied));
       chain.limits.add_to(filter_chain, encoding);
-      *filter_chain.add_filters() = inbound_http_manager(chain.routes, chain.protocol, chain.paths,
+      *filter_chain.add_filters() = inbound_http_manager(chain.routes, chain.protocol, chain.form,
                                                          http, chain.limiters, logs);
       add_references(chain.limiters, encoding);
       encoding.references.push_back({XdsType::kRoute, chain.routes});
@@ -443,7 +448,7 @@ void add_inbound(const ClassView& view, std::vector<InputPtr>& inputs) {
       at->second.limiters = http_limiters(view, own.name, served.apexes);
       at->second.routes = inbound_route_name(served);
       at->second.denied = denied;
-      at->second.paths = served.http_paths;
+      at->second.form = {served.http_paths, served.header_names};
     } else {
       at->second.authorization = tcp_authorization(view, own.target_port);
     }

@@ -10,4 +10,8 @@ namespace osm::inline v1::translate {
 // nor port, so that it is the same for every chain, and chains add up in one series.
 envoy::config::accesslog::v3::AccessLog request_metrics();
 
+// Counts the requests that were refused for the name of a header, by caller, as
+// envoy_osm_refused_header_name_total: those with the metadata osm.refused, which the check sets.
+envoy::config::accesslog::v3::AccessLog refused_header_names();
+
 }  // namespace osm::inline v1::translate

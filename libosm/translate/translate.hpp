@@ -26,6 +26,7 @@ struct ServedPort {
   bool headless = false;
   std::vector<ServiceName> apexes;  // apexes of splits to the service, ordered
   HttpPaths http_paths = HttpPaths::kStrict;
+  HeaderNames header_names = HeaderNames::kStrict;
 
   friend bool operator==(const ServedPort&, const ServedPort&) = default;
   friend std::strong_ordering operator<=>(const ServedPort&, const ServedPort&) = default;

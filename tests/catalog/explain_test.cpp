@@ -397,6 +397,97 @@ TEST_SUITE("catalog::explain") {
     CHECK(answer(HttpPaths::kStrict, "/books/1?q=/../") == 200);
   }
 
+  TEST_CASE("a header name with an underscore is refused, unless the Service takes any") {
+    Shop shop;
+    IngressBackend open;
+    open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
+    open.networks = {"198.51.100.0/24"};
+    open.limits_addresses = true;
+    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
+    const auto send = [&](const std::string& source, int at, const char* header) {
+      const auto told = shop.ask({.source = source,
+                                  .destination = "shop/api",
+                                  .port = port(at),
+                                  .path = "/read",
+                                  .headers = {{header, "x"}}});
+      REQUIRE(told.ok());
+      return *told;
+    };
+    const std::pair<const char*, int> ways[] = {{"shop/web", 80}, {"gateway:198.51.100.7", 8080}};
+    for (const auto& [source, at] : ways) {
+      CAPTURE(source);
+      const auto refused = send(source, at, "x_forwarded_client_cert");
+      CHECK(status(refused) == 400);
+      CHECK(has(decision(refused),
+                "denies Service shop/api: the header name x_forwarded_client_cert"));
+      CHECK(refused.ways.front().steps.back().field ==
+            "metadata.annotations[openservicemesh.io/http-header-names]");
+      CHECK(send(source, at, "x-level").verdict() == CallVerdict::kAllowed);
+    }
+    Service unchecked = service("api", "10.1.0.1");
+    unchecked.header_names = HeaderNames::kUnchecked;
+    shop.spec.put(unchecked);
+    for (const auto& [source, at] : ways)
+      CHECK(send(source, at, "x_level").verdict() == CallVerdict::kAllowed);
+  }
+
+  TEST_CASE("names are read in any case, with a dot at their end and with a port") {
+    Shop shop;
+    const std::string full = "api.shop.svc.cluster.local";
+    for (const std::string& name : {std::string("api.shop:80"), full + '.', full + ".:80",
+                                    std::string("API.Shop."), std::string("host:api.shop.")})
+      CHECK_MESSAGE(shop.call("shop/web", name).verdict() == CallVerdict::kAllowed, name);
+    CHECK(shop.call("shop/web", "api.shop:80", 0).verdict() == CallVerdict::kAllowed);
+    CHECK(status(shop.call("shop/web", "api.shop:81")) == 404);  // the Host header names the port
+    CHECK(shop.call("shop/web", "shop/api", 80, "/read", "GET", full + ".:80").verdict() ==
+          CallVerdict::kAllowed);
+    shop.spec.put(service("api", "10.1.0.1"));  // one port
+    CHECK(shop.call("shop/web", "10.1.0.1:80", 80, "/read", "GET", "api.shop.").verdict() ==
+          CallVerdict::kAllowed);
+    CHECK(status(shop.call("shop/web", "10.1.0.1", 0)) == 404);  // it has one port, and other names
+  }
+
+  TEST_CASE("an upgrade to another protocol than WebSocket is refused, and one to TLS ignored") {
+    Shop shop;
+    const auto ask = [&](const std::string& upgrade, const std::string& connection = "Upgrade") {
+      const auto told = shop.ask({.source = "shop/web",
+                                  .destination = "shop/api",
+                                  .port = port(80),
+                                  .path = "/read",
+                                  .headers = {{"upgrade", upgrade}, {"connection", connection}}});
+      REQUIRE(told.ok());
+      return told->verdict() == CallVerdict::kAllowed ? 200 : status(*told);
+    };
+    CHECK(ask("WebSocket") == 200);
+    CHECK(ask("TLS/1.2") == 200);
+    CHECK(ask("TLS/1.2, h2c") == 200);
+    CHECK(ask("irc/6.9") == 403);
+    CHECK(ask("TLS/1.2, irc/6.9") == 403);
+    CHECK(ask("irc/6.9", "close") == 200);  // no upgrade is asked for
+  }
+
+  TEST_CASE("of two Egresses of one account the one that allows the request is named") {
+    Shop shop;
+    shop.configure(false, false);
+    smi::HttpRouteGroup a = routes("g1", {"a"}), b = routes("g2", {"b"});
+    shop.spec.put(a);
+    shop.spec.put(b);
+    Egress first;
+    first.sources = {identity("web")};
+    first.ports = {{port(80), EgressProtocol::kHttp}};
+    first.hosts = {{{"pay.example.com", {}}, {"other.example.com", {}}}};
+    first.route_groups = {{"g1"}};
+    Egress second = first;
+    second.hosts = {{{"pay.example.com", {}}}};
+    second.route_groups = {{"g2"}};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "first"}, {}, first));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "second"}, {}, second));
+    CHECK(begins(decision(shop.call("shop/web", "pay.example.com.", 80, "/b")),
+                 "egress allows Egress shop/second"));
+    CHECK(begins(decision(shop.call("shop/web", "Pay.example.com:80", 80, "/a")),
+                 "egress allows Egress shop/first"));
+  }
+
   TEST_CASE("retries and limits are notes with their objects") {
     Shop shop;
     MeshConfig config;

@@ -95,6 +95,21 @@ TEST_SUITE("catalog.limits") {
     }));
   }
 
+  TEST_CASE("a local limit of requests by the hour is a notice, which names the way to a quota") {
+    Shop shop;
+    UpstreamLimits limits;
+    limits.http = HttpLocalRateLimit{{5, 3600s, 0}, 429, {}};
+    const auto& slow = shop.put("slow", "store", limits);
+    REQUIRE(slow.problems->size() == 1);
+    CHECK(slow.problems->front().code == ErrorCode::kUnusedField);
+    CHECK(slow.problems->front().field == "spec.rateLimit.local.http.unit");
+    CHECK(slow.problems->front().cause.find("begins full again") != std::string::npos);
+    UpstreamLimits path = of_requests(3);
+    path.paths = {{"/a", HttpLocalRateLimit{{5, 3600s, 0}, 429, {}}}};
+    CHECK(shop.put("slow", "store", path).problems->front().field == "spec.httpRoutes");
+    CHECK(shop.put("slow", "store", of_requests(3)).problems->empty());
+  }
+
   TEST_CASE("a missing Service and one without HTTP are reported until they change") {
     Shop shop;
     const auto& dangling = shop.put("a", "nothing", of_requests(1));

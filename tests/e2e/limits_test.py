@@ -3,7 +3,7 @@
 refused requests take no token; a changed HTTP limit keeps open connections; a server that fails repeatedly
 is left out for a while.
 
-Each limit has numbers of its own, since an equal limit keeps its bucket.
+Each limit has numbers of its own: one that is written a second time as it was changes no route, and keeps its bucket.
 """
 
 import contextlib

@@ -50,6 +50,7 @@ spec:
     tlsMaxProtocolVersion: TLSv1_3
     cipherSuites: [ECDHE-ECDSA-AES128-GCM-SHA256]
     ecdhCurves: [X25519]
+    headers: {maxCount: 200, maxKilobytes: 90}
   observability: {osmLogLevel: info}
 ---
 apiVersion: v1
@@ -254,6 +255,7 @@ spec:
       maxPendingRequests: 1
       maxRetries: 1
       streamIdleTimeout: 1h
+      applicationIdleTimeout: 1s
     outlierDetection:
       {consecutive5xx: 1, interval: 1s, baseEjectionTime: 1s, maxEjectionPercent: 50}
   rateLimit:

@@ -194,7 +194,7 @@ class Oracle(meshcase.MeshCase):
                 how = self.callers[call.client].answer(call, self.number)[1]
             if status_of(how) not in possible:
                 return f"Envoys answered {how}, and the explanation says {told}"
-        return self.explainer.unclear(told)
+        return self.explainer.unclear(told) or self.explainer.misnamed(call, told, reference)
 
     def check_what_the_application_saw(self, reference, call, answer, headers):
         self.assertEqual(headers["x-target"], reference.seen_path(call, answer), call)

@@ -12,6 +12,7 @@ usage: requests_test.py --bin DIRECTORY --envoy FILE
 import http.client
 import socket
 import threading
+import urllib.parse
 
 import h2.config
 import h2.connection
@@ -22,6 +23,7 @@ from hyperframe.frame import Frame, GoAwayFrame, HeadersFrame, RstStreamFrame, S
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import ADS_PORT
 from lib.mesh.xds_client import WorkloadCertificate
+from lib.net import http2
 from lib.net.http2 import CLOSED, PREFACE, block
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
@@ -110,6 +112,8 @@ HIDDEN = get(b"/admin")
 ODD = get(b"/a%2Fb//c/../%61", method=b"PUT")
 CHUNKS, CHUNKED = b"0\r\n\r\n" + HIDDEN, b"transfer-encoding: chunked"
 NOTHING = None
+FORGED = b"By=x;URI=spiffe://cluster.local/ns/payments/sa/admin"
+ANY_NAME = get(BOOKS, b"x_forwarded_client_cert: " + FORGED, b"X-Forwarded_Client-Cert: " + FORGED, b"x_level: admin")
 
 # kind: (request, the target that the application sees)
 PATHS = {
@@ -212,7 +216,7 @@ UPGRADES = {
     ),
     "to a protocol that is not known": (upgrade(BOOKS, b"x", body=HIDDEN), NOTHING),
     "to two protocols": (upgrade(BOOKS, b"websocket, x", body=HIDDEN), NOTHING),
-    "to TLS": (upgrade(BOOKS, b"TLS/1.2", body=HIDDEN), NOTHING),
+    "to TLS, which is ignored": (upgrade(BOOKS, b"TLS/1.2", body=HIDDEN), BOOKS),
     "without the header `connection`": (get(BOOKS, b"upgrade: websocket", body=HIDDEN), BOOKS),
 }
 
@@ -314,6 +318,7 @@ class Requests(meshcase.MeshCase):
         self.addCleanup(self.app.close)
         self.wait_for_status(self.client, 200, HOST.decode())
         identity = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
+        self.identity = identity
         self.ways = {
             "through the client's Envoy": lambda: self.client.namespace.connect(SERVICE, PORT, timeout=5),
             "straight to the server's": lambda: identity.dial(
@@ -321,9 +326,12 @@ class Requests(meshcase.MeshCase):
             ),
         }
 
-    def write_service(self, http_paths):
+    def write_service(self, http_paths, header_names="strict"):
         service = objects.service("server", "server", SERVICE, PORT)
-        service["metadata"]["annotations"] = {"openservicemesh.io/http-paths": http_paths}
+        service["metadata"]["annotations"] = {
+            "openservicemesh.io/http-paths": http_paths,
+            "openservicemesh.io/http-header-names": header_names,
+        }
         self.rig.mesh.write("server.yaml", service)
 
     def send(self, dial, request):
@@ -375,6 +383,89 @@ class Requests(meshcase.MeshCase):
                     lambda: sum(self.server.stats(r"total_filter_chains_draining$").values()) == 0,
                 )
                 self.check(kinds)
+
+    # -- names of headers -----------------------------------------------------------------------
+    def test_an_underscore_in_a_headers_name_is_refused(self):
+        self.rig.mesh.write(
+            "ingress.yaml",
+            objects.ingress_backend(
+                "server", "in", {("server", PORT): {"protocol": "http"}}, ("IPRange", "10.200.0.0/16")
+            ),
+        )
+        outsider = self.rig.switch.plug_in("outsider", "10.200.0.99")
+        self.addCleanup(outsider.delete)
+        ways = self.ways | {"ingress": lambda: outsider.connect(self.server.address, PORT, timeout=5)}
+        wait_for(
+            "the ingress is open",
+            lambda: self.send(ways["ingress"], get(BOOKS)) == 200,
+            retry=(ConnectionError, http.client.HTTPException),
+        )
+        self.app.heard.clear()
+        names = (b"x_forwarded_client_cert", b"X-Forwarded_Client-Cert", b"X_Level", b"any_", b"_")
+        for way, dial in ways.items():
+            for name in names:
+                with self.subTest(way, name=name):
+                    self.assertEqual(self.send(dial, get(BOOKS, name + b": " + FORGED)), 400)
+        with self.subTest("HTTP/2"):
+            for name in ("x_forwarded_client_cert", "x_level"):
+                self.assertEqual(self.send_http2(name), "HTTP 400")
+        with self.subTest("nothing reached the application"):
+            self.assertEqual(self.app.heard, [])
+        with self.subTest("they are counted by caller"):
+            caller = "spiffe://cluster.local/ns/client/sa/client"
+            counters = self.server.stats("refused_header_name_total")
+            self.assertEqual(sum(counters.values()), len(ways) * len(names) + 2, counters)
+            of_client = sum(value for name, value in counters.items() if caller in name)
+            self.assertEqual(of_client, 2 * len(names) + 2, counters)
+        with self.subTest("and explained"):
+            told = self.explain("X_Level: gold")
+            self.assertEqual(told["verdict"], "denied", told)
+            last = told["ways"][0]["steps"][-1]
+            self.assertIn("x_level has an underscore", last["reason"])
+            self.assertEqual(last["object"], "Service server/server")
+
+        with self.subTest("a header that is sent twice is explained as one, as Envoy reads it"):
+            for headers, verdict in (("x-level: gold", "allowed"), ("x-level: silver\nX-Level: gold", "denied")):
+                self.assertEqual(self.explain(headers, VIP)["verdict"], verdict, headers)
+
+    def test_a_service_that_takes_any_header_name_gets_one_caller(self):
+        self.write_service("strict", "unchecked")
+        wait_for("the request passes", lambda: self.send(self.ways["through the client's Envoy"], ANY_NAME) == 200)
+        for way, dial in self.ways.items():
+            with self.subTest(way):
+                self.app.heard.clear()
+                self.assertEqual(self.send(dial, ANY_NAME), 200)
+                head = self.app.heard[0]
+                self.assertEqual(values(head, b"x_level"), [b"admin"])
+                names = [line.lower().replace(b"_", b"-") for line in head]
+                callers = [line for line in names if line.startswith(b"x-forwarded-client-cert")]
+                self.assertEqual(len(callers), 1, head)
+                self.assertNotIn(b"ns/payments", callers[0])
+                self.assertIn(b"uri=spiffe://cluster.local/ns/client/sa/client", callers[0])
+        self.assertEqual(self.explain("X_Level: gold")["verdict"], "allowed")
+
+    def send_http2(self, name):
+        with self.identity.dial(self.client, self.server.address, PORT, "server.server.svc.cluster.local") as opened:
+            connection = http2.Connection(opened)
+            stream = connection.h2.get_next_available_stream_id()
+            connection.streams[stream] = b"", None
+            connection.h2.send_headers(
+                stream,
+                [
+                    (":method", "GET"),
+                    (":scheme", "https"),
+                    (":path", BOOKS.decode()),
+                    (":authority", HOST.decode()),
+                    (name, FORGED.decode()),
+                ],
+                end_stream=True,
+            )
+            connection.send(connection.h2.data_to_send())
+            return str(connection.end(stream)).rpartition(": ")[2]
+
+    def explain(self, headers, path=BOOKS):
+        asked = {"source": "client/client", "destination": "server/server", "path": path.decode(), "headers": headers}
+        return self.rig.admin("GET", "/v1/policy/explain?" + urllib.parse.urlencode(asked))
 
     def test_in_permissive_mode_paths_pass_as_they_are(self):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))

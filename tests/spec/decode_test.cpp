@@ -48,6 +48,24 @@ ports:
     CHECK(mistyped.problems[0].field == "metadata.annotations[openservicemesh.io/http-paths]");
   }
 
+  TEST_CASE(
+      "an annotation lets all header names pass, and the default lets none with underscores") {
+    const auto names_of = [](const std::string& text) {
+      Object object = object_of("v1", "Service", "clusterIP: None");
+      if (!text.empty()) object.annotations["openservicemesh.io/http-header-names"] = text;
+      return decode_service(object);
+    };
+    CHECK(good(names_of("")).header_names == HeaderNames::kStrict);
+    CHECK(good(names_of("strict")).header_names == HeaderNames::kStrict);
+    CHECK(good(names_of("unchecked")).header_names == HeaderNames::kUnchecked);
+    const auto mistyped = names_of("any");
+    REQUIRE(mistyped.value);
+    CHECK(mistyped.value->header_names == HeaderNames::kStrict);
+    REQUIRE(mistyped.problems.size() == 1);
+    CHECK(mistyped.problems[0].field ==
+          "metadata.annotations[openservicemesh.io/http-header-names]");
+  }
+
   TEST_CASE("a dual-stack Service is dialled by its IPv4 address, whichever is first") {
     for (const char* spec : {"clusterIP: fd00::7\nclusterIPs: ['fd00::7', 10.96.0.7]",
                              "clusterIP: 10.96.0.7\nclusterIPs: [10.96.0.7, 'fd00::7']"}) {
@@ -469,6 +487,7 @@ featureFlags: {enableRetryPolicy: true})"));
   tlsMaxProtocolVersion: TLSv1_3
   cipherSuites: [ECDHE-ECDSA-AES128-GCM-SHA256]
   ecdhCurves: [X25519, P-256]
+  headers: {maxCount: 300}
 traffic:
   outboundIPRangeExclusionList: [192.0.2.0/24, 10.0.0.0/8, 10.0.0.0/8]
   outboundIPRangeInclusionList: [0.0.0.0/0]
@@ -490,6 +509,7 @@ observability: {osmLogLevel: warn})")));
                                           TlsVersion::kTls13,
                                           {"ECDHE-ECDSA-AES128-GCM-SHA256"},
                                           {"X25519", "P-256"}});
+    CHECK(config.proxy.headers == HeaderLimits{300, 60});
     CHECK(config.injection.exclusions ==
           TrafficExclusions{.inbound_ip_ranges = {"172.16.0.0/12"},
                             .outbound_ip_ranges = {"10.0.0.0/8", "192.0.2.0/24"},
@@ -516,6 +536,8 @@ observability: {osmLogLevel: warn})")));
             {"certificate: {keyAlgorithm: DSA}", kField, "spec.certificate.keyAlgorithm", 7, "RSA"},
             {"certificate: {certKeyBitSize: 2048}", ErrorCode::kUnusedField,
              "spec.certificate.certKeyBitSize", 7, "RSA keys only", false},
+            {"sidecar: {headers: {maxKilobytes: 8193}}", kField,
+             "spec.sidecar.headers.maxKilobytes", 7, "to 8192"},
             {"sidecar: {logLevel: false}", kField, "spec.sidecar.logLevel", 7, "a string"},
             {"sidecar: {logLevel: loud}", kField, "spec.sidecar.logLevel", 7, "one of trace"},
             {"sidecar: {localProxyMode: PodIp}", kField, "spec.sidecar.localProxyMode", 7,

@@ -97,6 +97,7 @@ httpRoutes:
     CHECK(all.idle == IdleTimeouts{720h, 0ms});
     CHECK(limits_of("{tcp: {idleTimeout: 1ms}, http: {streamIdleTimeout: 0h0m}}").idle ==
           IdleTimeouts{1ms, 0ms});
+    CHECK(limits_of("{http: {applicationIdleTimeout: 100ms}}").idle == IdleTimeouts{{}, {}, 100ms});
   }
 
   TEST_CASE("as many and as long headers as Envoy accepts are read") {

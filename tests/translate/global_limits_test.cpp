@@ -63,10 +63,11 @@ TEST_SUITE("translate.global_limits") {
   TEST_CASE("requests are counted after RBAC and the local limit, where their Service says so") {
     const Mesh mesh = with_limits(counted());
     const auto out = manager(mesh);
-    REQUIRE(filters(out) == std::vector<std::string>{"http_rbac", "http_local_rate_limit",
-                                                     kOwnFilter, "http_router"});
-    CHECK(out.http_filters(2).disabled());
-    const auto limit = unpack<HttpLimit>(out.http_filters(2).typed_config());
+    REQUIRE(filters(out) == std::vector<std::string>{"http_header_names", "http_rbac",
+                                                     "http_local_rate_limit", kOwnFilter,
+                                                     "http_router"});
+    CHECK(out.http_filters(3).disabled());
+    const auto limit = unpack<HttpLimit>(out.http_filters(3).typed_config());
     CHECK(limit.domain() == "shop");
     CHECK(limit.timeout().seconds() == 1);
     CHECK(limit.timeout().nanos() == 500'000'000);
@@ -81,7 +82,8 @@ TEST_SUITE("translate.global_limits") {
     CHECK(host.rate_limits(0).actions(0).generic_key().descriptor_value() == "all");
     for (const auto& route : host.routes()) CHECK(route.route().rate_limits_size() == 0);
     CHECK(filters(manager(worked_example())) ==
-          std::vector<std::string>{"http_rbac", "http_local_rate_limit", "http_router"});
+          std::vector<std::string>{"http_header_names", "http_rbac", "http_local_rate_limit",
+                                   "http_router"});
   }
 
   TEST_CASE("a change of descriptors changes routes only") {
@@ -165,8 +167,9 @@ TEST_SUITE("translate.global_limits") {
     apex.limits->global_http->server.host = "other.example";
     mesh.put(apex);
     const std::string of_apex = "http_global_rate_limit|server/apex";
-    CHECK(filters(manager(mesh)) == std::vector<std::string>{"http_rbac", "http_local_rate_limit",
-                                                             of_apex, kOwnFilter, "http_router"});
+    CHECK(filters(manager(mesh)) == std::vector<std::string>{"http_header_names", "http_rbac",
+                                                             "http_local_rate_limit", of_apex,
+                                                             kOwnFilter, "http_router"});
     const auto hosts = mesh.routes(server_class(), "rds-inbound.14001").virtual_hosts();
     CHECK(hosts[0].typed_per_filter_config().contains(of_apex));
     CHECK_FALSE(hosts[0].typed_per_filter_config().contains(kOwnFilter));

@@ -209,8 +209,8 @@ TEST_SUITE("translate.ingress") {
     CHECK(manager.forward_client_cert_details() == HttpConnectionManager::SANITIZE_SET);
     Texts filters;
     for (const auto& filter : manager.http_filters()) filters.push_back(filter.name());
-    CHECK(filters ==
-          Texts{"http_rbac", "http_local_rate_limit", "http_external_authz", "http_router"});
+    CHECK(filters == Texts{"http_header_names", "http_rbac", "http_local_rate_limit",
+                           "http_external_authz", "http_router"});
     const auto host = mesh.routes(server_class(), kRoutes).virtual_hosts(0);
     CHECK(host.domains(0) == "*");
     CHECK(host.typed_per_filter_config().contains("http_local_rate_limit"));

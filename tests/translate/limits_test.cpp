@@ -163,8 +163,9 @@ TEST_SUITE("translate.limits") {
     const auto manager = unpack<HttpConnectionManager>(chain.filters(0).typed_config());
     std::vector<std::string> names;
     for (const auto& filter : manager.http_filters()) names.push_back(filter.name());
-    CHECK(names == std::vector<std::string>{"http_rbac", kFilter, "http_router"});
-    const auto open = unpack<HttpLimit>(manager.http_filters(1).typed_config());
+    CHECK(names ==
+          std::vector<std::string>{"http_header_names", "http_rbac", kFilter, "http_router"});
+    const auto open = unpack<HttpLimit>(manager.http_filters(2).typed_config());
     CHECK_FALSE(open.has_token_bucket());
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "envoy/extensions/filters/http/lua/v3/lua.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
 #include "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.pb.h"
 #include "envoy/extensions/filters/network/rbac/v3/rbac.pb.h"
@@ -15,6 +16,7 @@
 using namespace osm;
 using namespace osm::translate_test;
 using envoy::config::listener::v3::FilterChain;
+using envoy::extensions::filters::http::lua::v3::Lua;
 using envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 using envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 using envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
@@ -322,14 +324,55 @@ TEST_SUITE("translate::listener") {
   TEST_CASE("the inbound connection manager is closed but for what virtual hosts open") {
     const auto listener = worked_example().listener(server_class(), "inbound-listener");
     const auto manager = manager_of(listener.filter_chains(0));
-    REQUIRE(manager.http_filters_size() == 3);
-    const auto rbac = unpack<http_rbac::RBAC>(manager.http_filters(0).typed_config());
+    REQUIRE(manager.http_filters_size() == 4);
+    const auto rbac = unpack<http_rbac::RBAC>(manager.http_filters(1).typed_config());
     CHECK(rbac.has_rules());  // without rules the filter lets everything through
     CHECK(rbac.rules().policies().empty());
     CHECK_FALSE(manager.normalize_path().value());
     CHECK_FALSE(manager.merge_slashes());
     CHECK(manager.path_with_escaped_slashes_action() == HttpConnectionManager::KEEP_UNCHANGED);
     CHECK(manager.forward_client_cert_details() == HttpConnectionManager::SANITIZE_SET);
+  }
+
+  TEST_CASE(
+      "header names with an underscore are refused, or the caller's header has one spelling") {
+    auto mesh = worked_example();
+    auto entry = server_entry();
+    const auto check = [&] {
+      const auto listener = mesh.listener(server_class(), "inbound-listener");
+      const auto manager = manager_of(listener.filter_chains(0));
+      CHECK(manager.http_filters(0).name() == "http_header_names");
+      const bool counts = std::any_of(
+          manager.access_log().begin(), manager.access_log().end(), [](const auto& log) {
+            return log.filter().metadata_filter().matcher().filter() == "osm";
+          });
+      const auto lua = unpack<Lua>(manager.http_filters(0).typed_config());
+      return std::pair(lua.default_source_code().inline_string(), counts);
+    };
+    const auto [strict, counted] = check();
+    CHECK(strict.find("respond({[\":status\"] = \"400\"}") != std::string::npos);
+    CHECK(counted);
+    entry.header_names = HeaderNames::kUnchecked;
+    mesh.put(entry);
+    const auto [unchecked, counted_too] = check();
+    CHECK(unchecked.find("respond") == std::string::npos);
+    CHECK(unchecked.find("x-forwarded-client-cert") != std::string::npos);
+    CHECK_FALSE(counted_too);
+  }
+
+  TEST_CASE("limits of headers are written where they differ from Envoy's") {
+    auto mesh = worked_example();
+    const auto manager = [&](const translate::ProxyClass& of, const char* listener) {
+      const auto made = mesh.listener(of, listener);
+      return manager_of(made.filter_chains(0));
+    };
+    CHECK_FALSE(manager(server_class(), "inbound-listener").has_max_request_headers_kb());
+    mesh.snapshot.config.proxy.headers = {300, 96};
+    for (const auto& made : {manager(server_class(), "inbound-listener"),
+                             manager(client_class(), "outbound_10.96.10.7_80")}) {
+      CHECK(made.common_http_protocol_options().max_headers_count().value() == 300);
+      CHECK(made.max_request_headers_kb().value() == 96);
+    }
   }
 
   TEST_CASE("a Service's annotation lets its proxies normalize paths") {

@@ -114,9 +114,10 @@ TEST_SUITE("translate MeshConfig") {
   TEST_CASE("an authorizer follows RBAC, and its errors are refusals") {
     const Mesh mesh = authorized();
     const auto manager = inbound(mesh);
-    CHECK(filter_names(manager) == std::vector<std::string>{"http_rbac", "http_local_rate_limit",
+    CHECK(filter_names(manager) == std::vector<std::string>{"http_header_names", "http_rbac",
+                                                            "http_local_rate_limit",
                                                             "http_external_authz", "http_router"});
-    const auto check = unpack<ExtAuthz>(manager.http_filters(2).typed_config());
+    const auto check = unpack<ExtAuthz>(manager.http_filters(3).typed_config());
     CHECK(check.grpc_service().envoy_grpc().cluster_name() == kAuthorizer);
     CHECK(check.grpc_service().timeout().seconds() == 1);
     CHECK(check.grpc_service().timeout().nanos() == 500'000'000);
@@ -137,12 +138,12 @@ TEST_SUITE("translate MeshConfig") {
   TEST_CASE("requests pass an authorizer that does not answer only where MeshConfig says so") {
     Mesh mesh = authorized();
     mesh.snapshot.config.proxy.external_authorization.failure_mode_allow = true;
-    CHECK(unpack<ExtAuthz>(inbound(mesh).http_filters(2).typed_config()).failure_mode_allow());
+    CHECK(unpack<ExtAuthz>(inbound(mesh).http_filters(3).typed_config()).failure_mode_allow());
   }
 
   TEST_CASE("the authorizer gets no bodies of gRPC ports") {
     const auto manager = inbound(authorized(Protocol::kGrpc), Protocol::kGrpc);
-    CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(2).typed_config()).has_with_request_body());
+    CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(3).typed_config()).has_with_request_body());
   }
 
   TEST_CASE("the authorizer gets no bodies of a target port that HTTP and gRPC share") {
@@ -152,13 +153,13 @@ TEST_SUITE("translate MeshConfig") {
     const auto listener = authorized().listener(of, "inbound-listener");
     REQUIRE(listener.filter_chains_size() == 1);
     const auto manager = manager_of(listener);
-    CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(2).typed_config()).has_with_request_body());
+    CHECK_FALSE(unpack<ExtAuthz>(manager.http_filters(3).typed_config()).has_with_request_body());
   }
 
   TEST_CASE("without an authorizer's address every request is refused") {
     Mesh mesh = authorized();
     mesh.snapshot.config.proxy.external_authorization.address.clear();
-    CHECK(filter_names(inbound(mesh)).at(2) == "http_external_authz");
+    CHECK(filter_names(inbound(mesh)).at(3) == "http_external_authz");
     const auto cluster = mesh.cluster(server_class(), kAuthorizer);
     CHECK(cluster.type() == Cluster::STATIC);
     CHECK(cluster.load_assignment().endpoints().empty());
@@ -188,9 +189,9 @@ TEST_SUITE("translate MeshConfig") {
 
   TEST_CASE("a probe is answered before any policy, and is in no log") {
     const auto manager = inbound(probed());
-    CHECK(filter_names(manager) == std::vector<std::string>{"http_health_check", "http_rbac",
-                                                            "http_local_rate_limit",
-                                                            "http_router"});
+    CHECK(filter_names(manager) ==
+          std::vector<std::string>{"http_health_check", "http_header_names", "http_rbac",
+                                   "http_local_rate_limit", "http_router"});
     const auto answer = unpack<HealthCheck>(manager.http_filters(0).typed_config());
     CHECK_FALSE(answer.pass_through_mode().value());
     REQUIRE(answer.headers_size() == 2);

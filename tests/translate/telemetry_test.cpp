@@ -130,7 +130,7 @@ TEST_SUITE("translate Telemetry") {
     const Mesh mesh = logging({Kind::kText, "%RESPONSE_CODE%"}, true);
     const Listener listener = inbound(mesh);
     const auto manager = manager_of(listener);
-    REQUIRE(manager.access_log().size() == 2);
+    REQUIRE(manager.access_log().size() == 3);
     REQUIRE(listener.access_log().size() == 2);
     CHECK(listener.access_log(1).filter().response_flag_filter().flags(0) == "NR");
     const auto& log = manager.access_log(1);
@@ -185,7 +185,8 @@ TEST_SUITE("translate Telemetry") {
     Mesh mesh = logging({}, true);
     mesh.snapshot.config.proxy.active_health_checks = true;
     const auto manager = manager_of(inbound(mesh));
-    for (const auto& log : manager.access_log()) CHECK(log.filter().has_not_health_check_filter());
+    for (const auto& log : manager.access_log())
+      CHECK((log.filter().has_not_health_check_filter() || log.filter().has_metadata_filter()));
   }
 
   TEST_CASE("spans by OpenTelemetry go to a gRPC cluster and carry the account") {

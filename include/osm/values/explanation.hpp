@@ -28,9 +28,11 @@ struct CallQuestion {
   Port port{};
   // For HTTP requests only.
   std::string method = "GET";
-  std::string path = "/";                        // with its query
-  std::string host{};                            // the header; empty: the destination's own name
-  std::map<std::string, std::string> headers{};  // name (lower case) → value
+  std::string path = "/";  // with its query
+  std::string host{};      // the header; empty: the destination's own name
+  // Name (lower case) → value. Envoy joins the values of a header that is sent more than once by
+  // commas, without blanks, in order, and so does the asker.
+  std::map<std::string, std::string> headers{};
   std::string certificate{};  // of a gateway: the name in its client certificate; empty: none
 };
 

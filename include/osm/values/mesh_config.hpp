@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -103,6 +104,16 @@ struct IngressGatewayCertificate {
                          const IngressGatewayCertificate&) = default;
 };
 
+// spec.sidecar.headers: limits of the headers of one request or answer, as Envoy's own defaults.
+struct HeaderLimits {
+  std::uint32_t count = 100;     // 1 to 10,000
+  std::uint32_t kilobytes = 60;  // of all together, 1 to 8192
+
+  // All fields, for comparison.
+  auto fields() const { return std::tie(count, kilobytes); }
+  friend bool operator==(const HeaderLimits&, const HeaderLimits&) = default;
+};
+
 // Settings that shape the configuration of every proxy. Proxies are configured anew exactly when
 // this member of a MeshConfig changes.
 struct ProxySettings {
@@ -111,6 +122,7 @@ struct ProxySettings {
   // spec.featureFlags.enableEgressPolicy: without `egress`, sidecars obey Egress objects.
   bool egress_policy = true;
   TlsSettings tls{};
+  HeaderLimits headers{};
   TracingConfig tracing{};
   ExternalAuthorization external_authorization{};
   // spec.featureFlags.enableEnvoyActiveHealthChecks: sidecars probe the endpoints they call.

@@ -47,6 +47,14 @@ enum class HttpPaths {
   kUnchecked,  // as sent, and path rules compare that
 };
 
+// Names of headers of HTTP requests at a Service's workloads, by the annotation
+// openservicemesh.io/http-header-names. Many applications take '_' and '-' for one character, so
+// that a caller could write a header that a policy, or the mesh itself, has under another name.
+enum class HeaderNames {
+  kStrict,     // a request with an underscore in a header's name is answered 400
+  kUnchecked,  // as sent, except other spellings of x-forwarded-client-cert, which are removed
+};
+
 // A v1 Service in the mesh. Unsupported ports (UDP, unknown protocols) are left out.
 struct Service {
   ServiceName name;
@@ -55,6 +63,7 @@ struct Service {
   std::map<std::string, std::string> selector;
   std::vector<ServicePort> ports;  // ordered by port, then name
   HttpPaths http_paths = HttpPaths::kStrict;
+  HeaderNames header_names = HeaderNames::kStrict;
 
   friend bool operator==(const Service&, const Service&) = default;
 };

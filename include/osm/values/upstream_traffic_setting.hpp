@@ -36,14 +36,21 @@ struct ConnectionSettings {
   friend bool operator==(const ConnectionSettings&, const ConnectionSettings&) = default;
 };
 
-// Times without a byte in either direction, after which client and server close. 0: never.
+// Times without a byte in either direction, or without a request, after which a connection or a
+// stream is closed. 0: never.
 struct IdleTimeouts {
   std::optional<std::chrono::milliseconds> connection;  // of TCP; without: 1 h
   // One request with its answer, a WebSocket or a stream; without: 5 min, and never on gRPC ports.
   std::optional<std::chrono::milliseconds> stream;
+  // Of kept connections from a server's sidecar to its application; without: kApplicationIdleTime.
+  std::optional<std::chrono::milliseconds> application{};
 
   friend bool operator==(const IdleTimeouts&, const IdleTimeouts&) = default;
 };
+
+// Below the times after which common servers close an idle connection (gunicorn 2 s, Node.js 5 s):
+// a request that meets such a close is answered 503.
+inline constexpr std::chrono::milliseconds kApplicationIdleTime{1000};
 
 // A token bucket of one server's sidecar. It holds at most `amount + burst`, and gets `amount` each
 // `unit`.

@@ -28,6 +28,8 @@ class Explainer:
             "destination": f"host:{call.address}",
             "port": str(call.port),
         }
+        if call.headers:
+            asked["headers"] = "\n".join(f"{name}: {value}" for name, value in call.headers.items())
         if address := gateway_address(call.client):
             return {**asked, "source": f"gateway:{address}", "method": call.method, "path": call.path}
         if call.machine is not None:
@@ -36,8 +38,6 @@ class Explainer:
             asked |= {"method": call.method, "path": call.path, "host": host}
         elif call.machine is not None:
             asked["host"] = host  # TLS asks for this name
-        if call.headers:
-            asked["headers"] = "\n".join(f"{name}: {value}" for name, value in call.headers.items())
         return asked
 
     def explain(self, asked):
@@ -69,6 +69,23 @@ class Explainer:
             else:
                 found |= {(self._at[address], way["port"]) for address in way["addresses"]}
         return found
+
+    def misnamed(self, call, told, reference):
+        """A sentence if a way that is allowed names another object than one that allows it, else None."""
+        for way in told["ways"]:
+            last = [step for step in way["steps"] if step["effect"] != "notes"][-1:]
+            if not way["allowed"] or not last or not last[0]["object"]:
+                continue
+            kind = last[0]["object"].partition(" ")[0]
+            right = {last[0]["object"]}
+            if kind == "Egress":
+                right = reference.egresses(call)
+            elif kind == "TrafficTarget":
+                names = [self._at[address] for address in way["addresses"]] or [call.machine]
+                right = {one for name in names for one in reference.targets(call, name, way["port"])}
+            if last[0]["object"] not in right:
+                return f"{last[0]} is not one of {sorted(right)}"
+        return None
 
     @staticmethod
     def statuses(told):

@@ -171,12 +171,16 @@ class _Drawing:
     # -- objects --------------------------------------------------------------------------------
     def services(self, ns):
         paths = self.rng.choices(("strict", "normalize", "unchecked"), (6, 1, 1))[0]
+        names = self.rng.choices(("strict", "unchecked"), (6, 1))[0]
         made = []
         for (where, name), (address, selector, ports) in self.services_here.items():
             if where == ns:
                 service = objects.service(ns, name, address or "None", 0, selector=selector)
                 service["spec"]["ports"] = list(ports)
-                service["metadata"]["annotations"] = {"openservicemesh.io/http-paths": paths}
+                service["metadata"]["annotations"] = {
+                    "openservicemesh.io/http-paths": paths,
+                    "openservicemesh.io/http-header-names": names,
+                }
                 made.append(service)
         return made
 
@@ -384,6 +388,8 @@ class _Drawing:
             return call._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
         if part == "method":
             return call._replace(method=self.rng.choice(METHODS))
+        if self.chance(0.2):
+            return call._replace(headers=call.headers | {"x_level": "gold"})
         name = self.rng.choice(list(HEADERS))
         values = [v for accepted in HEADERS[name].values() for v in accepted]
         return call._replace(headers={name: self.rng.choice((*values, "golden"))})

@@ -190,9 +190,22 @@ class Reference:
     # -- past the mesh --------------------------------------------------------------------------
     def _leaving(self, call):
         """The answers that the Egresses of the client's account allow."""
+        opened = self._egresses(call)
+        by_tcp = {answer for kind, answer in opened.values() if kind == "tcp"}
+        return by_tcp or {answer for _, answer in opened.values()}
+
+    def egresses(self, call):
+        """Names of the Egresses that open the call, each by itself."""
+        opened = self._egresses(call)
+        kinds = {kind for kind, _ in opened.values()}
+        first = "tcp" if "tcp" in kinds else "http"
+        return {f"Egress {'/'.join(name)}" for name, (kind, _) in opened.items() if kind == first}
+
+    def _egresses(self, call):
+        """{(namespace, name): (kind of the port, answer)}."""
         ns, account = _account(self._machine(call.client))
-        found = set()
-        for (where, _), made in self._objects["Egress"].items():
+        found = {}
+        for (where, name), made in self._objects["Egress"].items():
             spec = made["spec"]
             if where != ns or (ns, account) not in [_named(s) for s in spec["sources"]]:
                 continue
@@ -203,11 +216,11 @@ class Reference:
                 if port["number"] != call.port:
                     continue
                 if port["protocol"].startswith("tcp"):
-                    return {(outside(call.address), call.port)}
-                if call.kind == "http" and self._requests(ns, spec, call):
+                    found[where, name] = "tcp", (outside(call.address), call.port)
+                elif call.kind == "http" and self._requests(ns, spec, call):
                     # A host that is written in full is looked up, unless there are addresses.
                     full = not networks and call.host in spec["hosts"]
-                    found.add((outside(call.host if full else call.address), call.port))
+                    found[where, name] = "http", (outside(call.host if full else call.address), call.port)
         return found
 
     def _requests(self, ns, spec, call):
@@ -238,6 +251,7 @@ class Reference:
                 continue
             admitted = any(self._admits(source, gateway_address(call.client)) for source in found[0]["sources"])
             refused = _paths(service) == "normalize" and normalized(call.path.partition("?")[0]) is None
+            refused = refused or _refuses_header_names(service, call)
             return (call.machine, call.port) if admitted and not refused else DENIED
         return DENIED
 
@@ -277,18 +291,31 @@ class Reference:
             path = normalized(path)
             if path is None:
                 return DENIED
+        if _refuses_header_names(service, call):
+            return DENIED
         if self.permissive:
             return allowed
+        return allowed if any(self._allowing(call, vm, port, path, paths)) else DENIED
+
+    def targets(self, call, vm_name, port):
+        """Names of the TrafficTargets that allow the call at the machine's port, each by itself."""
+        vm = self._machine(vm_name)
+        ns = vm["metadata"]["namespace"]
+        paths = next(_paths(s) for (where, _), s in self._objects["Service"].items() if where == ns)
+        path = call.path.partition("?")[0]
+        path = normalized(path) if call.kind == "http" and paths == "normalize" else path
+        made = self._allowing(call, vm, port, path, paths)
+        return {"TrafficTarget {namespace}/{name}".format(**target["metadata"]) for target in made}
+
+    def _allowing(self, call, vm, port, path, paths):
         for target in self._targets(call.client, vm):
             rules = self._rules(target)
             ports = [ports for kind, ports in rules if kind == "tcp"]
             if ports and not any(p is None or port in p for p in ports):
                 continue
-            if call.kind == "tcp" and ports:
-                return allowed
-            if call.kind == "http" and any(_holds(match, call, path, paths) for kind, match in rules if kind == "http"):
-                return allowed
-        return DENIED
+            http = [match for kind, match in rules if kind == "http"]
+            if ports if call.kind == "tcp" else any(_holds(match, call, path, paths) for match in http):
+                yield target
 
     def _targets(self, client, vm):
         """TrafficTargets from the account of the machine `client` to that of `vm`."""
@@ -371,6 +398,11 @@ def _number(port, vm):
 
 def _paths(service):
     return service["metadata"].get("annotations", {}).get("openservicemesh.io/http-paths", "strict")
+
+
+def _refuses_header_names(service, call):
+    names = service["metadata"].get("annotations", {}).get("openservicemesh.io/http-header-names", "strict")
+    return call.kind == "http" and names == "strict" and any("_" in name for name in call.headers)
 
 
 def _holds(match, call, path, paths):
