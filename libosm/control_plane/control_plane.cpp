@@ -145,7 +145,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (const Status accepts = ads_->health(); !accepts.ok())
       status.waiting_for.push_back("ADS listener: " + accepts.error().message);
     status.full = ads_->full();
-    for (const Status& alive : {spec_.alive(), loop_.alive(), ads_->alive()})
+    for (const Status& alive : {loop_.alive(), ads_->alive()})
       if (!alive.ok()) status.hanging.push_back(alive.error().message);
     status.waiting_for.insert(status.waiting_for.end(), status.hanging.begin(),
                               status.hanging.end());
