@@ -242,7 +242,7 @@ class EnvironmentsTest:
                 raise NotYet(answer)
             return causes
 
-        self.assertIn("the proxy of shop/api-1 refused it", str(wait_for("the refusal", told, 20, interval=0.25)))
+        self.assertIn(": shop/api-1 (", str(wait_for("the refusal", told, 20, interval=0.25)))
         self.assertIn("not this one", str(told()))
 
     def test_an_invalid_object_is_refused_or_left_out(self):
