@@ -19,7 +19,6 @@
 
 #include "base/utf8.hpp"
 #include "fuzz/fuzz.hpp"
-#include "fuzz/quiet.hpp"
 #include "net/http_session.hpp"
 #include "osm/net/router.hpp"
 #include "osm/runtime/prometheus_registry.hpp"
@@ -68,11 +67,14 @@ class Connection {
         .options = {.listen = {}, .max_header_bytes = 2048, .max_body_bytes = 1024},
         .handler = routes(),
         .handlers = executor_,
-        .log = log_,
+        .log = [](LogLevel, std::string_view, std::vector<LogField>) {},
         .tls = nullptr,
         .begin_handler = [] { return true; },
         .handler_done = [] {},
-        .became_idle = [] {}});
+        .became_idle = [] {},
+        .take_room = [](const net::HttpSession*, std::size_t) { return net::Room::kTaken; },
+        .hold = [](const net::HttpSession*, std::size_t) {},
+        .give_back = [](std::size_t) {}});
     std::make_shared<net::HttpSession>(std::move(socket), context_, [this] {
       ended_ = true;
     })->run();
@@ -116,7 +118,6 @@ class Connection {
 
   boost::asio::io_context io_{1};
   InlineExecutor executor_;
-  QuietLog log_;
   std::shared_ptr<const net::SessionContext> context_;
   int client_ = -1;
   bool ended_ = false;
