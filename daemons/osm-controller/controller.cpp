@@ -42,8 +42,11 @@ class Controller final : public daemon::Daemon {
 
   ~Controller() override {
     if (roots_) roots_->stop();
-    // The source's upkeep uses the control plane, which is destroyed first.
-    if (mesh_) mesh_->stop_upkeep();
+    if (!mesh_) return;
+    // The source's upkeep uses the control plane, and its webhook the manager of certificates.
+    // Both are destroyed first.
+    mesh_->stop_upkeep();
+    mesh_->stop_webhook(std::chrono::milliseconds(0));
   }
 
   Status start(daemon::Startup& startup) {
@@ -156,8 +159,8 @@ class Controller final : public daemon::Daemon {
   }
 
   Status start_control_plane(daemon::Startup& startup) {
-    // The control plane shows this certificate, which the manager keeps.
-    OSM_TRY(startup.wait_for(daemon::kAuthority, [this] {
+    // The control plane shows this certificate. It is kept here until the control plane keeps it.
+    OSM_TRY(const auto first, startup.wait_for(daemon::kAuthority, [this] {
       return certificate::KeptCertificate::issue(
           *manager_, certificate::controller_subject(roots_->trust_domains().controller,
                                                      options_.osm_namespace));

@@ -110,7 +110,10 @@ class KubernetesSource final : public MeshSource {
 
   void stop_webhook(std::chrono::milliseconds deadline) override {
     if (admin_) daemon::report(runtime_.log, admin_->stop(deadline / 4));
-    daemon::report(runtime_.log, webhook_->stop(deadline));
+    if (webhook_) daemon::report(runtime_.log, webhook_->stop(deadline));
+    admin_.reset();
+    webhook_.reset();
+    certificate_.reset();
   }
 
  private:

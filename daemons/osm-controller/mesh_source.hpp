@@ -87,7 +87,8 @@ class MeshSource {
   // Serves the admin API to people who have no access to this machine, until stop_webhook().
   virtual Status serve_admin(net::Handler) { return {}; }
   virtual void stop_upkeep() {}
-  // Ends the webhook, if there is one.
+  // Ends the webhook, if there is one, and releases its certificate: the manager of start_upkeep()
+  // may end then. Idempotent.
   virtual void stop_webhook(std::chrono::milliseconds /*deadline*/) {}
 
  protected:

@@ -146,10 +146,6 @@ DIFFERENCES = {
         (0, ["osm-controller.osm-system", "web.shop.cluster.local"]),
         "over etcd `osm` asks one controller, which knows its own certificates only",
     ),
-    ("kubernetes", "get an account"): (
-        (4, None),
-        "the controller may not get ServiceAccounts, and says that it has not read it yet",
-    ),
     **{
         (environment, title): ((2, f"osm: {text} [invalid-argument]\n"), NO_WRITER)
         for environment, text in (
