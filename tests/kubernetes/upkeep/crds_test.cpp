@@ -240,7 +240,7 @@ TEST_SUITE("kubernetes::crds") {
              {"TrafficSplit",
               "{service: api, backends: [{service: v1, weight: 1}, {service: v1, weight: 2}]}",
               "spec.backends"},
-             {"TrafficSplit", "{service: api, backends: [{service: V1, weight: 1}]}",
+             {"TrafficSplit", "{service: api, backends: [{service: v_1, weight: 1}]}",
               "spec.backends[0].service"},
              {"TrafficSplit", "{service: api, backends: [{service: v1.other, weight: 1}]}", ""},
              {"TrafficSplit", "{service: api.shop.other, backends: [{service: v1, weight: 1}]}",
