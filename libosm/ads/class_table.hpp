@@ -49,7 +49,7 @@ struct MeshVersion {
 // A mesh that classes are built from.
 struct ClassMesh {
   std::shared_ptr<const model::MeshSnapshot> snapshot;  // null: none yet
-  // What differs from this mesh is frozen (translate::EncodedResource); null: nothing is.
+  // Resources that differ from this mesh are frozen (translate::EncodedResource); null: none is.
   std::shared_ptr<const model::MeshSnapshot> without;
   MeshVersion present;    // that `snapshot` is of, or stands for
   MeshVersion untouched;  // before the changes that touch classes now

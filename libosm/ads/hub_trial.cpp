@@ -20,8 +20,8 @@ bool holds_what_it_names(const Session& session, XdsType parent, XdsType type) {
   return true;
 }
 
-// What the proxy had before its trials. Of resources of the last trial that it had not then, or of
-// which the content is not known, it keeps what it has.
+// The proxy gets what it had before its trials. It keeps resources of the last trial that it had
+// not then, or whose content is not known.
 ResourceSets restored(ResourceSets before, const std::optional<ResourceSets>& tried) {
   for (XdsType type : kXdsTypes) {
     ResourceSetPtr& set = before[index_of(type)];

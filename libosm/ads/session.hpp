@@ -138,7 +138,7 @@ class Session {
     std::uint64_t generation;
     SteadyTime sent_at;
   };
-  // Of so many, every second one is forgotten.
+  // Every second one is forgotten when there are so many.
   static constexpr std::size_t kMaxOvertaken = 16;
   // Content that the first request claims.
   struct Claim {

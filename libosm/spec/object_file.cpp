@@ -39,7 +39,7 @@ void read_common(const json::value& document, Object& object, Findings& findings
   object.annotations = metadata["annotations"].text_map();
 }
 
-// Of a kind that `kinds` does not have, nothing is known.
+// Nothing is known about a kind that `kinds` does not have.
 void check_namespace(const Object& object, const Kinds& kinds, Findings& findings) {
   const Kind* const kind = find_kind(kinds, object.key.group_kind());
   if (kind != nullptr && kind->scope != Scope::kCluster && object.key.ns.empty())

@@ -224,7 +224,7 @@ bool is_separator(std::string_view line) {
   return line.starts_with("---") && (line.size() == 3 || line[3] == ' ' || line[3] == '\t');
 }
 
-// What stands between two separators.
+// The text between two separators.
 struct TextSection {
   std::string_view text;
   int first_line = 1;

@@ -17,13 +17,17 @@ namespace {
 const model::ProxyKey kServerKey{kServer.ns, kServerId};
 const model::ProxyKey kClientKey{kClient.ns, kClientId};
 
+void ask_as_server(RigProxy& proxy) {
+  proxy.ask(XdsType::kCluster);
+  proxy.ask(XdsType::kSecret, kSecretNames);
+  proxy.ask(XdsType::kListener);
+  proxy.ask(XdsType::kRoute, {"rds-inbound.14001"});
+}
+
 // A server that may be called in the mesh, and a mesh in which it may not: other routes.
 struct TrialRig : HubRig {
   TrialRig() {
-    server.ask(XdsType::kCluster);
-    server.ask(XdsType::kSecret, kSecretNames);
-    server.ask(XdsType::kListener);
-    server.ask(XdsType::kRoute, {"rds-inbound.14001"});
+    ask_as_server(server);
     server.settle();
     refusals =
         hub.subscribe_refusals([this](const ads::Refusal& refusal) { told.push_back(refusal); });
@@ -180,10 +184,7 @@ TEST_SUITE("ads::Hub trials") {
     SUBCASE("after it reconnects") {
       rig.server.hang_up();
       RigProxy again(rig, kServerId, kServer);
-      again.ask(XdsType::kCluster);
-      again.ask(XdsType::kSecret, kSecretNames);
-      again.ask(XdsType::kListener);
-      again.ask(XdsType::kRoute, {"rds-inbound.14001"});
+      ask_as_server(again);
       again.settle();
       CHECK(rig.routes() == closed);
     }
@@ -218,10 +219,7 @@ TEST_SUITE("ads::Hub trials") {
     rig.hub.assign_mesh(kServerKey, 7);
     rig.server.hang_up();
     RigProxy again(rig, kServerId, kServer);
-    again.ask(XdsType::kCluster);
-    again.ask(XdsType::kSecret, kSecretNames);
-    again.ask(XdsType::kListener);
-    again.ask(XdsType::kRoute, {"rds-inbound.14001"});
+    ask_as_server(again);
     for (const Response& response : again.settle()) CHECK(response.type != XdsType::kRoute);
     CHECK(again.open());
 

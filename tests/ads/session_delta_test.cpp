@@ -17,6 +17,10 @@ using Names = std::vector<std::string>;
 
 namespace {
 
+constexpr XdsType kCds = XdsType::kCluster;
+constexpr XdsType kEds = XdsType::kEndpoint;
+constexpr XdsType kRds = XdsType::kRoute;
+
 struct Fixture : SessionFixture {
   Fixture() : SessionFixture(XdsVariant::kDelta) {}
 
@@ -55,11 +59,16 @@ struct Fixture : SessionFixture {
     CHECK(ack(response) == Effect::kAck);
     return text;
   }
+  // The proxy has the clusters a and b, and their endpoints.
+  void settle_two_clusters() {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kCds);
+    settle(kCds);
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+  }
 };
-
-constexpr XdsType kCds = XdsType::kCluster;
-constexpr XdsType kEds = XdsType::kEndpoint;
-constexpr XdsType kRds = XdsType::kRoute;
 
 EncodedPtr route(const std::string& name, const std::string& bytes) {
   return resource(kRds, name, bytes);
@@ -84,12 +93,7 @@ TEST_SUITE("ads::Session delta") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "a changed cluster is followed by its endpoints, though none asks") {
-    put(kCds, {cluster("a", "1"), cluster("b", "1")});
-    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
-    ask(kCds);
-    settle(kCds);
-    ask(kEds, {"a", "b"});
-    settle(kEds);
+    settle_two_clusters();
     put(kCds, {cluster("a", "2"), cluster("b", "1")});
     CHECK(take(kCds) == "a=2");
     CHECK(take(kEds) == "a=e");
@@ -227,13 +231,8 @@ TEST_SUITE("ads::Session delta") {
     const auto listener = [](const std::string& to) {
       return resource(XdsType::kListener, "l", "to" + to, {{kCds, to}});
     };
-    put(kCds, {cluster("a", "1"), cluster("b", "1")});
-    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
     put(XdsType::kListener, {listener("b")});
-    ask(kCds);
-    settle(kCds);
-    ask(kEds, {"a", "b"});
-    settle(kEds);
+    settle_two_clusters();
     ask(XdsType::kListener);
     settle(XdsType::kListener);
     sets[index_of(XdsType::kListener)] = ResourceSet::make({listener("a")});
@@ -248,12 +247,7 @@ TEST_SUITE("ads::Session delta") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "endpoints that are claimed in doubt go after their cluster too") {
-    put(kCds, {cluster("a", "1"), cluster("b", "1")});
-    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
-    ask(kCds);
-    settle(kCds);
-    ask(kEds, {"a", "b"});
-    settle(kEds);
+    settle_two_clusters();
     put(kEds, {endpoints("a", "2"), endpoints("b", "e")});
     CHECK(take(kEds) == "a=2");  // unanswered
     const ads::Doubts doubts = session.doubts();
@@ -400,12 +394,7 @@ TEST_SUITE("ads::Session delta") {
   }
 
   TEST_CASE_FIXTURE(Fixture, "endpoints go after the cluster that names them") {
-    put(kCds, {cluster("a", "1"), cluster("b", "1")});
-    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
-    ask(kCds);
-    settle(kCds);
-    ask(kEds, {"a", "b"});
-    settle(kEds);
+    settle_two_clusters();
     put(kEds, {endpoints("a", "e")});
     CHECK_FALSE(next());
     put(kCds, {cluster("a", "1")});

@@ -76,6 +76,15 @@ struct Shop {
     config.proxy.egress = egress;
     spec.set_mesh_config(config);
   }
+
+  // Clients of 198.51.100.0/24 may call shop/api from outside of the mesh.
+  void admit_gateways() {
+    IngressBackend open;
+    open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
+    open.networks = {"198.51.100.0/24"};
+    open.limits_addresses = true;
+    spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
+  }
 };
 
 // The last step of an explanation with one way: "server denies TrafficTarget shop/x: reason".
@@ -324,11 +333,7 @@ TEST_SUITE("catalog::explain") {
 
   TEST_CASE("an IngressBackend is named for a gateway, with the source that is missing") {
     Shop shop;
-    IngressBackend open;
-    open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
-    open.networks = {"198.51.100.0/24"};
-    open.limits_addresses = true;
-    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
+    shop.admit_gateways();
     IngressBackend named;
     named.backends = {{.service = service_name("db"),
                        .target_port = port(8080),
@@ -399,11 +404,7 @@ TEST_SUITE("catalog::explain") {
 
   TEST_CASE("a header name with an underscore is refused, unless the Service takes any") {
     Shop shop;
-    IngressBackend open;
-    open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
-    open.networks = {"198.51.100.0/24"};
-    open.limits_addresses = true;
-    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
+    shop.admit_gateways();
     const auto send = [&](const std::string& source, int at, const char* header) {
       const auto told = shop.ask({.source = source,
                                   .destination = "shop/api",

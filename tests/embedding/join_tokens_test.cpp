@@ -130,7 +130,7 @@ TEST_SUITE("admin.join_tokens") {
     CHECK(*rig.tokens.find(known->id, known->secret) == kWeb);
     CHECK(rig.tokens.find(known->id, "b").error().code == ErrorCode::kNotReady);
 
-    // Of another replica, in the same moment: it is found when the record is read again.
+    // Another replica made it in the same moment: it is found when the record is read again.
     JoinTokens replica(rig.record, rig.clock);
     const auto late = replica.make({"shop", "web-2"}, 15min);
     REQUIRE(late);

@@ -1,6 +1,6 @@
-// What a container runtime gives the CNI plugin, which is root on the node → an answer, and the
-// script that it runs in the pod's network namespace: an annotation, which whoever may change pods
-// writes, becomes numbers, networks and interfaces in the script and nothing else.
+// Input of the CNI plugin, which is root on the node → an answer, and the script that it runs
+// in the pod's network namespace: an annotation, which whoever may change pods writes, becomes
+// numbers, networks and interfaces in the script and nothing else.
 //
 //   input: the command ('0' ADD, '1' CHECK, '2' VERSION, '3' STATUS, '4' a line); then '0' and the
 //   configuration, or '1' and the value of the annotation.

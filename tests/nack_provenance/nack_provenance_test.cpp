@@ -297,7 +297,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     int keep = 0;  // what they accepted last
     for (int i = 0; i < kServers; ++i) keep += rig.live("s" + std::to_string(i), "/good");
     CHECK(keep == kServers - static_cast<int>(nack_provenance::OwnMeshes::kMost));
-    // What one of them refuses is corrected: another gets its place.
+    // The object that one of them refuses is corrected: another gets its place.
     std::string served;
     for (int i = 0; i < kServers && served.empty(); ++i)
       if (!rig.live("s" + std::to_string(i), "/good")) served = "s" + std::to_string(i);

@@ -42,7 +42,7 @@ struct IdleTimeouts {
   std::optional<std::chrono::milliseconds> connection;  // of TCP; without: 1 h
   // One request with its answer, a WebSocket or a stream; without: 5 min, and never on gRPC ports.
   std::optional<std::chrono::milliseconds> stream;
-  // Of kept connections from a server's sidecar to its application; without: kApplicationIdleTime.
+  // Idle time of a sidecar's connections to its application; without: kApplicationIdleTime.
   std::optional<std::chrono::milliseconds> application{};
 
   friend bool operator==(const IdleTimeouts&, const IdleTimeouts&) = default;
