@@ -1,11 +1,17 @@
 #!/usr/bin/python3
-"""An object that Envoy refuses is named and left out alone.
+"""An object that Envoy refuses is named and left out alone, and nobody takes an object or a limit from
+others by refusing it.
 
 Such an object is a regex that costs more than the proxies' operator allows
 (re2.max_program_size.error_level), and less than the mesh does.
 """
 
 from lib.mesh import meshcase, objects
+from lib.mesh.rig import ADS_PORT
+from lib.mesh.xds_client import CLUSTER, as_proxy
+from lib.mesh.xds_proxy import Cluster, XdsProxy
+from lib.net import http2
+from lib.net.netns import Switch
 from lib.net.processes import FairClock, wait_for
 
 SERVERS = {
@@ -115,6 +121,102 @@ class Nack(meshcase.MeshCase):
             self.wait_until_synced()
         for caller in self.callers:
             self.assertEqual(caller.failures, [])
+
+
+CONNECTIONS = 777  # by this number clients see the limits
+
+
+class Thief(meshcase.MeshCase):
+    """A thief of a machine's xDS key, which may call the server, refuses what others need."""
+
+    def setUp(self):
+        super().setUp()
+        self.rig.watcher.expect_rejections = True
+        self.client, self.server = self.add_client_and_server()
+        self.thief = self.add_machine("thief", "10.200.0.66")
+        callers = [("client", "client"), ("thief", "thief")]
+        self.rig.mesh.write(
+            "callers.yaml",
+            objects.target("server", "callers", "server", callers, ("HTTPRouteGroup", "routes", ["books"])),
+        )
+        self.write_new()
+        self.rig.start_controller()
+        for machine in (self.client, self.server, self.thief):
+            machine.bootstrap()  # its names of hosts include the new Service's
+        self.rig.mesh.remove("new.yaml")
+        for machine in (self.client, self.server):
+            machine.start_proxy()
+        self.serve(self.server)
+        self.wait_for_status(self.client, 200, "server.server")
+
+    def write_new(self):
+        new = objects.service("server", "new", "10.96.0.13", meshcase.PORT, selector={"app": "server"})
+        self.rig.mesh.write("new.yaml", new, wait=False)
+
+    def come(self):
+        """The thief's stream. It refuses clusters with the limits, and those of the new Service."""
+
+        def is_of_others(kind, content):
+            if kind != CLUSTER:
+                return False
+            cluster = Cluster.FromString(content)
+            limits = {t.max_connections.value for t in cluster.circuit_breakers.thresholds}
+            return CONNECTIONS in limits or "server/new" in cluster.name
+
+        coming = []
+
+        def there():
+            if not coming or coming[-1].ended:  # as it does before the controller has its mesh
+                coming.append(XdsProxy(as_proxy(self.thief, Switch.ADDRESS, ADS_PORT)))
+                self.addCleanup(coming[-1].close)
+                coming[-1].refuse("no", containing=is_of_others)
+            return "thief" in self.proxies()
+
+        wait_for("the thief is connected", there, 20, retry=http2.CLOSED)
+        return coming[-1]
+
+    def wait_for_refusal(self, *objects):
+        """Until the thief is known to refuse one of them, or any."""
+
+        def told():
+            problems = [p for p in self.rig.problems() if p["code"] == "refused-by-proxy"]
+            return next((p for p in problems if not objects or p["object"] in objects), None)
+
+        cause = wait_for(f"a refusal of {objects} is told", told, 30)["cause"]
+        self.assertRegex(cause, "refused by 1 of [23] proxies: thief/thief")
+
+    def test_a_thief_takes_no_limit_and_no_service_from_others(self):
+        self.come().wait_until_configured()
+        self.rig.mesh.write(
+            "limits.yaml",
+            objects.upstream_setting(
+                "server",
+                "limits",
+                "server.server",
+                connectionSettings={"tcp": {"maxConnections": CONNECTIONS}},
+                rateLimit={"local": {"http": {"requests": 3, "unit": "hour"}}},
+            ),
+            wait=False,
+        )
+        self.wait_for_refusal("UpstreamTrafficSetting server/limits")
+        self.wait_for_status(self.client, 429, "server.server")
+        self.write_new()
+        self.wait_for_status(self.client, 200, "new.server")
+        self.wait_for_refusal("Service server/new")
+        self.check_others()
+        with self.subTest("it comes first to a controller that starts"):
+            self.rig.stop_controller()
+            self.rig.start_controller(wait=False)
+            self.come()
+            self.wait_for_refusal()  # of one object or another, and then nothing is left for the thief
+            wait_for("the others are back", lambda: {"client", "server"} <= self.proxies().keys(), 20)
+            self.check_others()
+
+    def check_others(self):
+        # New routes may have begun with a full bucket.
+        self.wait_for_status(self.client, 429, "server.server")
+        for host, status in (("server.server", 429), ("new.server", 200)) * 5:
+            self.assertEqual(self.client.get(host, meshcase.PORT, "/books-bought")[0], status, host)
 
 
 if __name__ == "__main__":

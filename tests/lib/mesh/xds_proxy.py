@@ -77,7 +77,7 @@ class XdsProxy:
         self.ended = None  # the exception that ended the stream
         self._connection, self._stream = connection, connection.open(DELTA)
         connection.socket.settimeout(None)
-        self._mode, self._reason, self._left = Mode.ACKNOWLEDGE, "", None
+        self._mode, self._reason, self._left, self._objects_to = Mode.ACKNOWLEDGE, "", None, None
         self._owed = collections.deque()  # responses without an answer
         self._asked = {kind: set() for kind in _NAMED}
         self._heard = set()  # types that a response was taken of
@@ -94,9 +94,10 @@ class XdsProxy:
         """Takes each response from now on, and those that have no answer yet."""
         self._order(Mode.ACKNOWLEDGE)
 
-    def refuse(self, reason, responses=None):
-        """Refuses each of them, or so many; after these it acknowledges."""
-        self._order(Mode.REFUSE, reason, responses)
+    def refuse(self, reason, responses=None, containing=None):
+        """Refuses each of them, or so many; after these it acknowledges. `containing`: only those with a
+        resource for which containing(type, bytes) is true."""
+        self._order(Mode.REFUSE, reason, responses, containing)
 
     def fall_silent(self):
         """Answers nothing, as an Envoy that hangs."""
@@ -144,9 +145,9 @@ class XdsProxy:
             raise AssertionError(f"the stream ended: {self.ended!r}")
 
     # -- the thread -----------------------------------------------------------------------------
-    def _order(self, mode, reason="", responses=None):
+    def _order(self, mode, reason="", responses=None, containing=None):
         with self._changed:
-            self._mode, self._reason, self._left = mode, reason, responses
+            self._mode, self._reason, self._left, self._objects_to = mode, reason, responses, containing
         self._waker.send(b"\0")
 
     def _run(self):
@@ -175,7 +176,7 @@ class XdsProxy:
     def _answer(self):
         while self._owed and self._mode is not Mode.SILENT:
             response = self._owed.popleft()
-            if self._mode is Mode.REFUSE:
+            if self._mode is Mode.REFUSE and self._refuses(response):
                 self._send(response.type_url, nonce=response.nonce, refusal=self._reason)
                 self._left = None if self._left is None else self._left - 1
                 if self._left == 0:
@@ -189,6 +190,10 @@ class XdsProxy:
             self._send(response.type_url, nonce=response.nonce)
             if response.type_url in _MESSAGES:
                 self._follow_names()
+
+    def _refuses(self, response):
+        objects_to, kind = self._objects_to, response.type_url
+        return not objects_to or any(objects_to(kind, r.resource.value) for r in response.resources)
 
     def _follow_names(self):
         """Subscribes to what the clusters, listeners and routes name now."""
