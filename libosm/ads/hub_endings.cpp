@@ -122,8 +122,8 @@ void Hub::rebalance(SteadyTime now) {
       ids, ids.begin() + static_cast<std::ptrdiff_t>(deps_.runtime.rng.next() % ids.size()));
   for (const StreamId id : ids) {
     const Stream* stream = find_in(streams_, id);
-    // The streams of a gRPC library's process cannot go together.
-    if (!stream || !stream->settled || stream->grpc || on_trial(*stream)) continue;
+    // A stream on trial is not settled. The streams of a gRPC library's process cannot go together.
+    if (!stream || !stream->settled || stream->grpc) continue;
     pacer_.add(id, "rebalanced: other replicas have fewer proxies; reconnect", kRebalanceWindow);
     if (--left == 0) return;
   }

@@ -154,6 +154,28 @@ TEST_SUITE("ads::StreamBalance") {
     CHECK(client.open() != server.open());
   }
 
+  TEST_CASE_FIXTURE(Hubs, "proxies on trial stay, and may go when their trials have ended") {
+    const std::vector<model::ProxyKey> keys{{kClient.ns, kClientId}, {kServer.ns, kServerId}};
+    TestMesh closed;
+    closed.allow(false);
+    const MeshPtr other = closed.next();
+    for (const model::ProxyKey& key : keys) rig.hub.try_on(key, {other, nullptr}, [](auto&&) {});
+    const auto settle = [&] {
+      rig.executor.run_until_idle();
+      client.settle();
+      server.settle();
+    };
+    settle();
+    board.said = {{"b", "0"}, {"c", "0"}};
+    rig.executor.run_for(4 * StreamBalance::kRound);
+    CHECK(ended() == 0);
+
+    for (const model::ProxyKey& key : keys) rig.hub.end_trial(key, false);
+    settle();
+    rig.executor.run_for(4 * StreamBalance::kRound);
+    CHECK(ended() == 1);
+  }
+
   TEST_CASE_FIXTURE(Hubs, "a replica that admits no proxy keeps the ones that it has") {
     rig.executor.run_for(2s);
     CHECK(board.said.at("a") == "2");
