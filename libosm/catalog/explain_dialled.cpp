@@ -3,17 +3,10 @@
 #include "base/maps.hpp"
 #include "catalog/explain_call.hpp"
 #include "model/cluster_names.hpp"
+#include "model/own_ports.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
-
-// The number that the workload at `address` gives the port.
-Port number_at(const model::ServiceEntry& entry, const MeshService& port,
-               const std::string& address) {
-  const auto* elsewhere = find_in(entry.other_targets, port.port_name);
-  const Port* number = elsewhere ? find_in(*elsewhere, address) : nullptr;
-  return number ? *number : port.target_port;
-}
 
 std::optional<DialledService> at_cluster_ip(const ServiceEntryPtr& entry, Port port) {
   for (const MeshService& one : entry->ports)
@@ -26,7 +19,7 @@ std::optional<DialledService> at_cluster_ip(const ServiceEntryPtr& entry, Port p
 std::optional<DialledService> at_workload(const ServiceEntryPtr& entry, Port port,
                                           const std::string& address, bool own) {
   for (const MeshService& one : entry->ports) {
-    const Port target = number_at(*entry, one, address);
+    const Port target = model::number_at(*entry, one, address);
     if (own ? target != port || one.target_port == Port{0} : one.port != port) continue;
     MeshService there = one;
     there.target_port = target;

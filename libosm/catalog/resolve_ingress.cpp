@@ -30,7 +30,7 @@ std::optional<std::set<Port>> target_ports(const model::ServiceEntry& service) {
     out.insert(port.target_port);
   }
   for (const auto& [name, elsewhere] : service.other_targets)
-    for (const auto& [address, port] : elsewhere) out.insert(port);
+    for (const auto& [address, ports] : elsewhere) out.insert(ports.begin(), ports.end());
   return out;
 }
 

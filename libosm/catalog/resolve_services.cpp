@@ -46,17 +46,20 @@ void resolve_named_targets(const Service& service, const endpoint::MergedService
   }
 }
 
-// Addresses where a named port has another number than `target`, with that number. If an address
-// has several, as while endpoints are rearranged, the lowest counts.
-std::map<std::string, Port> addresses_elsewhere(const ServicePort& port, Port target,
-                                                const Service& service,
-                                                const endpoint::MergedService& endpoints) {
+// Addresses where endpoints of the port have other numbers than `target`, with all their numbers.
+std::map<std::string, std::vector<Port>> addresses_elsewhere(
+    const ServicePort& port, Port target, const Service& service,
+    const endpoint::MergedService& endpoints) {
+  std::map<std::string, std::vector<Port>> out;
+  const auto usual = [&](const Endpoint& endpoint) {
+    return endpoint.port == target || !serves(endpoint, port, service);
+  };
+  if (std::all_of(endpoints.endpoints.begin(), endpoints.endpoints.end(), usual)) return out;
   std::map<std::string, std::set<Port>> numbers;
   for (const Endpoint& endpoint : endpoints.endpoints)
     if (serves(endpoint, port, service)) numbers[endpoint.address].insert(endpoint.port);
-  std::map<std::string, Port> out;
   for (const auto& [address, there] : numbers)
-    if (!there.contains(target)) out.emplace(address, *there.begin());
+    if (there != std::set{target}) out[address].assign(there.begin(), there.end());
   return out;
 }
 
@@ -181,7 +184,6 @@ void settle_headless(model::ServiceEntry& service, const ServiceName& key, Addre
 void set_other_targets(const Service& service, const endpoint::MergedService& endpoints,
                        model::ServiceEntry& entry) {
   for (const ServicePort& port : service.ports) {
-    if (!std::holds_alternative<std::string>(port.target_port)) continue;
     const auto resolved =
         std::find_if(entry.ports.begin(), entry.ports.end(), [&](const MeshService& candidate) {
           return candidate.port_name == port.name && candidate.port == port.port;
@@ -227,8 +229,8 @@ model::ServiceEntry resolve_service(const Service& service,
     std::set<std::string> addresses;
     for (const Endpoint& endpoint : endpoints->endpoints) addresses.insert(endpoint.address);
     out.addresses.assign(addresses.begin(), addresses.end());
-    set_other_targets(service, *endpoints, out);
   }
+  set_other_targets(service, *endpoints, out);
   return out;
 }
 

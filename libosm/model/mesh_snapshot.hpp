@@ -55,9 +55,9 @@ struct ServiceEntry {
   HeaderNames header_names = HeaderNames::kStrict;
   // Ports with a named target: port name → the workload's port name. See own_ports.hpp.
   std::map<std::string, std::string> named_targets;
-  // Headless only: addresses where such a port has another number than its target port: port name →
-  // address → number.
-  std::map<std::string, std::map<std::string, Port>> other_targets;
+  // Addresses where endpoints have other numbers than the target port: port name → address → its
+  // numbers there, ordered. Platforms with a port for each instance have such endpoints.
+  std::map<std::string, std::map<std::string, std::vector<Port>>> other_targets;
   std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
   // True if a platform knows the service and nobody serves it, as while it is scaled to zero: the
   // accounts behind it cannot be known (ADR 0035).

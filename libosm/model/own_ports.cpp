@@ -1,22 +1,32 @@
 #include "model/own_ports.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <set>
 #include <tuple>
+
+#include "base/maps.hpp"
 
 namespace osm::inline v1::model {
 namespace {
 
-std::optional<Port> target_port_on(const Workload& workload, const ServiceEntry& service,
-                                   const MeshService& port) {
-  const auto named = service.named_targets.find(port.port_name);
-  if (named == service.named_targets.end()) {
-    if (port.target_port == Port{}) return std::nullopt;
-    return port.target_port;
+// The numbers that endpoints at `address` give the port, if one is not its target port; null: none.
+const std::vector<Port>* numbers_at(const ServiceEntry& service, const MeshService& port,
+                                    const std::string& address) {
+  const auto* elsewhere = find_in(service.other_targets, port.port_name);
+  return elsewhere ? find_in(*elsewhere, address) : nullptr;
+}
+
+std::set<Port> target_ports_on(const Workload& workload, const ServiceEntry& service,
+                               const MeshService& port) {
+  std::set<Port> out;
+  const auto* others = numbers_at(service, port, workload.address);
+  if (others) out.insert(others->begin(), others->end());
+  if (const auto* name = find_in(service.named_targets, port.port_name)) {
+    if (const Port* number = find_in(workload.ports, *name)) out.insert(*number);
+  } else if (!others && port.target_port != Port{}) {
+    out.insert(port.target_port);
   }
-  const auto at = workload.ports.find(named->second);
-  if (at == workload.ports.end()) return std::nullopt;
-  return at->second;
+  return out;
 }
 
 bool claims_before(const MeshService& a, const MeshService& b) {
@@ -26,6 +36,13 @@ bool claims_before(const MeshService& a, const MeshService& b) {
 
 }  // namespace
 
+Port number_at(const ServiceEntry& service, const MeshService& port, const std::string& address) {
+  const auto* numbers = numbers_at(service, port, address);
+  if (!numbers || std::binary_search(numbers->begin(), numbers->end(), port.target_port))
+    return port.target_port;
+  return numbers->front();
+}
+
 bool can_share_port(Protocol a, Protocol b) { return is_http(a) == is_http(b); }
 
 OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workload) {
@@ -33,11 +50,12 @@ OwnPorts own_ports_of(const Table<ServiceEntry>& services, const Workload& workl
   for (const ServiceName& name : workload.services) {
     const auto service = services.find(name);
     if (!service) continue;
-    for (MeshService port : service->ports) {
-      const auto target = target_port_on(workload, *service, port);
-      if (!target) continue;
-      port.target_port = *target;
-      claims.push_back(std::move(port));
+    for (const MeshService& declared : service->ports) {
+      MeshService port = declared;
+      for (const Port target : target_ports_on(workload, *service, port)) {
+        port.target_port = target;
+        claims.push_back(port);
+      }
     }
   }
   std::sort(claims.begin(), claims.end(), claims_before);

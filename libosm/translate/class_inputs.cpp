@@ -154,16 +154,14 @@ std::string dialled_cluster_name(const model::ServiceEntry& service, const MeshS
 
 std::vector<DialledPods> dialled_pods(const model::ServiceEntry& service, const MeshService& port) {
   std::vector<DialledPods> out{{port, true, {}}};
-  const auto named = service.other_targets.find(port.port_name);
-  if (named == service.other_targets.end()) {
+  if (!service.other_targets.contains(port.port_name)) {
     out.front().addresses = service.addresses;
     return out;
   }
   std::map<Port, std::vector<std::string>> elsewhere;
   for (const std::string& address : service.addresses) {
-    const auto other = named->second.find(address);
-    (other == named->second.end() ? out.front().addresses : elsewhere[other->second])
-        .push_back(address);
+    const Port there = model::number_at(service, port, address);
+    (there == port.target_port ? out.front().addresses : elsewhere[there]).push_back(address);
   }
   for (auto& [number, addresses] : elsewhere) {
     MeshService there = port;

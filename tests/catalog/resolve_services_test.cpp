@@ -7,6 +7,7 @@
 
 #include "lib/tables.hpp"
 #include "mesh_values.hpp"
+#include "model/own_ports.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -144,7 +145,7 @@ TEST_SUITE("catalog::resolve_service") {
     CHECK(problems[0].cause.find("enableEgress") != std::string::npos);
   }
 
-  TEST_CASE("headless: addresses with another number for a named port are recorded") {
+  TEST_CASE("addresses whose endpoints have other numbers than the target port are recorded") {
     const endpoint::MergedService merged{
         .name = service_name("s"),
         .endpoints = {served_at("10.0.0.1", "a", 9001), served_at("10.0.0.2", "a", 9002),
@@ -156,12 +157,18 @@ TEST_SUITE("catalog::resolve_service") {
     const std::vector ports{named_port("http", 80, "web"), service_port("admin", 81, 7001)};
     const auto entry = resolve_service(service("s", "", ports), &merged);
     CHECK(number(entry.ports[0].target_port) == 9001);
-    REQUIRE(entry.other_targets.size() == 1);  // what a number says is no pod's to decide
-    CHECK(entry.other_targets.at("http") == std::map<std::string, Port>{{"10.0.0.2", port(9002)},
-                                                                        {"10.0.0.3", port(9003)},
-                                                                        {"10.0.0.5", port(9002)}});
-    // A cluster IP's clients are told by EDS.
-    CHECK(resolve_service(service("s", "10.1.0.1", ports), &merged).other_targets.empty());
+    using Numbers = std::map<std::string, std::vector<Port>>;
+    REQUIRE(entry.other_targets.size() == 2);
+    CHECK(entry.other_targets.at("http") == Numbers{{"10.0.0.2", {port(9002)}},
+                                                    {"10.0.0.3", {port(9003)}},
+                                                    {"10.0.0.4", {port(9001), port(9002)}},
+                                                    {"10.0.0.5", {port(9002), port(9003)}}});
+    CHECK(entry.other_targets.at("admin") == Numbers{{"10.0.0.6", {port(7000)}}});
+    CHECK(resolve_service(service("s", "10.1.0.1", ports), &merged).other_targets ==
+          entry.other_targets);
+    CHECK(number(model::number_at(entry, entry.ports[0], "10.0.0.4")) == 9001);
+    CHECK(number(model::number_at(entry, entry.ports[0], "10.0.0.5")) == 9002);
+    CHECK(number(model::number_at(entry, entry.ports[1], "10.0.0.6")) == 7000);
   }
 
   TEST_CASE("a headless service has its endpoints' addresses") {

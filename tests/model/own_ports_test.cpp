@@ -55,6 +55,25 @@ TEST_SUITE("model::own_ports") {
     CHECK(own_ports_of(services, workload({"a"})).ports.empty());
   }
 
+  TEST_CASE("a workload serves the numbers that endpoints at its address have") {
+    ServiceEntry changed = *entry({port("a", "http", 80, 8080), port("a", "rpc", 90, 9090)});
+    changed.other_targets = {
+        {"http",
+         {{"10.0.0.1", {Port(21001), Port(21002)}}, {"10.0.0.2", {Port(8080), Port(21003)}}}}};
+    const Table<ServiceEntry> services({std::make_shared<const ServiceEntry>(changed)});
+    const auto numbers = [&](const char* address) {
+      Workload one = workload({"a"});
+      one.address = address;
+      std::vector<int> out;
+      for (const MeshService& own : own_ports_of(services, one).ports)
+        out.push_back(number(own.target_port));
+      return out;
+    };
+    CHECK(numbers("10.0.0.1") == std::vector{21001, 21002, 9090});  // clients are not sent to 8080
+    CHECK(numbers("10.0.0.2") == std::vector{8080, 21003, 9090});
+    CHECK(numbers("10.0.0.3") == std::vector{8080, 9090});
+  }
+
   TEST_CASE("a port without a target yet is not served") {
     const Table<ServiceEntry> services({entry({port("a", "web", 80, 0)})});
     CHECK(own_ports_of(services, workload({"a"})).ports.empty());

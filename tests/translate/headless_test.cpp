@@ -170,7 +170,7 @@ TEST_SUITE("translate a headless service") {
     auto entry = headless_entry();
     entry.addresses = {"10.1.0.10", "10.1.0.11", "10.1.0.9"};
     entry.ports = {port(kServerService, 80, 14001, Protocol::kHttp, "http")};
-    entry.other_targets = {{"http", {{"10.1.0.10", Port{14002}}, {"10.1.0.99", Port{14003}}}}};
+    entry.other_targets = {{"http", {{"10.1.0.10", {Port{14002}}}, {"10.1.0.99", {Port{14003}}}}}};
     mesh.put(entry);
     CHECK(chains(mesh) ==
           std::vector<std::string>{"10.1.0.10_14002: outbound_server/server_14002_http",
@@ -206,7 +206,7 @@ TEST_SUITE("translate a headless service") {
     auto mesh = headless_mesh(Protocol::kTcp);
     auto entry = headless_entry(Protocol::kTcp);
     entry.ports = {port(kServerService, 3306, 3306, Protocol::kTcp, "db")};
-    entry.other_targets = {{"db", {{"10.1.0.10", Port{3307}}}}};
+    entry.other_targets = {{"db", {{"10.1.0.10", {Port{3307}}}}}};
     mesh.put(entry);
     CHECK(chains(mesh) ==
           std::vector<std::string>{"10.1.0.10_3306: outbound_server/server_3306_tcp",
@@ -229,7 +229,8 @@ TEST_SUITE("translate a headless service") {
     entry.addresses = {"10.1.0.1", "10.1.0.2", "10.1.0.3"};
     entry.ports = {port(kServerService, 80, 1000, Protocol::kHttp, "a"),
                    port(kServerService, 81, 1001, Protocol::kHttp, "b")};
-    entry.other_targets = {{"a", {{"10.1.0.2", Port{2000}}}}, {"b", {{"10.1.0.3", Port{2000}}}}};
+    entry.other_targets = {{"a", {{"10.1.0.2", {Port{2000}}}}},
+                           {"b", {{"10.1.0.3", {Port{2000}}}}}};
     mesh.put(entry);
     std::set<std::string> names;
     for (const Listener& listener : dialled(mesh)) {

@@ -14,8 +14,8 @@ namespace osm::inline v1 {
 
 // One serving address and port. Compared and ordered by value.
 struct Endpoint {
-  std::string address;       // IPv4 or IPv6 literal
-  Port port{};               // the workload's port; not 0
+  std::string address;  // IPv4 or IPv6 literal
+  Port port{};          // the workload's own port, whatever the Service's target port is; not 0
   std::string service_port;  // name of the Service's port this serves; empty: its only port
   // Identity of the workload at the address. The provider supplies it; nothing infers it from the
   // address. Its namespace is the service's own; the trust domain is the mesh's.
