@@ -60,7 +60,8 @@ json::object to_json(const ExplainedWay& way, const SourceOf& source_of) {
           {"addresses", json::array(way.addresses.begin(), way.addresses.end())},
           {"allowed", way.answer.allowed},
           {"status", way.answer.status},
-          {"answer", way.answer.text()},
+          {"answer", way.text()},
+          {"not_connected", json::array(way.not_connected.begin(), way.not_connected.end())},
           {"steps", to_json(way.steps, source_of)}};
 }
 

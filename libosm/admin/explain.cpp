@@ -35,9 +35,11 @@ Status read_headers(const std::string& lines, CallQuestion& question) {
                    "the header '" + line + "' is not written as NAME: VALUE"};
     const auto value = line.find_first_not_of(' ', colon + 1);
     const std::string text = value == std::string::npos ? "" : line.substr(value);
-    // Envoy reads a header that is sent twice as one with both values.
     auto [at_name, added] = question.headers.try_emplace(lower_case(line.substr(0, colon)), text);
-    if (!added) at_name->second += ',' + text;
+    if (!added && at_name->first == "cookie")
+      question.more_cookies.push_back(text);
+    else if (!added)  // Envoy reads a header that is sent twice as one with both values
+      at_name->second += ',' + text;
     at = end + 1;
   }
   return {};

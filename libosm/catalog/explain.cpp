@@ -282,10 +282,14 @@ ExplainedWay denied_source(const Denial& denial, const ServiceIdentity& source,
                  dialled != nullptr && is_http(dialled->port.protocol) ? kForbidden : 0);
 }
 
-// The namespace in "service:shop/api"; empty: a host has none.
+// The namespace in "service:shop/api" and in the host "api.shop.svc"; empty: there is none.
 std::string namespace_in(const std::string& text) {
   const auto slash = text.find('/');
-  if (slash == std::string::npos) return {};
+  if (slash == std::string::npos) {
+    const auto dot = text.find('.');
+    if (dot == std::string::npos) return {};
+    return text.substr(dot + 1, text.find_first_of(".:", dot + 1) - dot - 1);
+  }
   const auto colon = text.rfind(':', slash);
   const std::size_t begin = colon == std::string::npos ? 0 : colon + 1;
   return text.substr(begin, slash - begin);

@@ -106,6 +106,7 @@ struct RequestParts {
   const CallQuestion& question;
   std::string path;         // without the query, in the form that the server compares
   bool checks_form = true;  // path rules accept the normal form only
+  bool http2 = false;       // the client speaks HTTP/2
 };
 std::vector<std::string> lacking(const RoutePolicy& route, const RequestParts& request);
 // True if Envoy's route of the match takes the request; rules may refuse it then.
@@ -127,8 +128,11 @@ ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
                              const std::vector<ServiceIdentity>& accounts);
 
 // ---- explain_limits.cpp: policies that permit nothing
-// Retries and limits of calls to the dialled Service, and external authorization.
+// The part of a Service's limits that a call meets. Requests are those of the dialled Service, and
+// connections those of the Service that serves: in a split, the backend.
+enum class Limited { kRequests, kConnections, kBoth };
+// Limits of the Service; with requests, also retries and external authorization.
 void note_limits(const ExplainedCall& call, const model::ServiceEntry& service, Protocol protocol,
-                 std::vector<ExplainedStep>& steps);
+                 Limited limited, std::vector<ExplainedStep>& steps);
 
 }  // namespace osm::inline v1::catalog

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "catalog/explain_call.hpp"
@@ -111,6 +112,17 @@ std::vector<Members> dialled_members(const ExplainedCall& call, const DialledSer
   return out;
 }
 
+// The accounts behind the Service that no TrafficTarget lets the source call.
+std::vector<ServiceIdentity> refused_accounts(const ExplainedCall& call,
+                                              const model::ServiceEntry& entry) {
+  const auto* upstream = call.upstream(entry.name);
+  std::vector<ServiceIdentity> out;
+  if (upstream != nullptr && !upstream->every_identity)
+    std::set_difference(entry.identities.begin(), entry.identities.end(), upstream->allowed.begin(),
+                        upstream->allowed.end(), std::back_inserter(out));
+  return out;
+}
+
 ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialled) {
   const std::string name = dialled.entry->name.str();
   for (const auto& entry : call.mesh.workloads) {
@@ -125,6 +137,12 @@ ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialle
                     " is denied, and so may others be: " + entry->denied,
                 denial ? denial->object : ObjectKey(), "spec");
   }
+  if (const auto refused = refused_accounts(call, *dialled.entry); !refused.empty()) {
+    ExplainedStep out = missing_target(call, "endpoints", refused);
+    if (refused.size() < dialled.entry->identities.size())
+      out.text += "; workloads of the accounts that it may call are not healthy";
+    return out;
+  }
   return step("endpoints", StepEffect::kDenies,
               "no healthy workload of an account that " + call.source.str() +
                   " may call serves port " + std::to_string(number(dialled.port.port)) +
@@ -134,9 +152,10 @@ ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialle
               object_of(*dialled.entry), "spec.selector");
 }
 
-// Adds a way for each account and number of the workloads. `split`: the step of the backend.
+// Adds a way for each account and number of the workloads. `apex`: of the split that leads to them;
+// null: none does.
 void add_ways(const ExplainedCall& call, const DialledService& dialled,
-              const std::vector<Members>& members, const model::ServiceEntry& named,
+              const std::vector<Members>& members, const model::ServiceEntry* apex,
               std::vector<ExplainedWay>& out) {
   const Protocol protocol = dialled.port.protocol;
   if (members.empty()) {
@@ -153,19 +172,26 @@ void add_ways(const ExplainedCall& call, const DialledService& dialled,
                              "workloads of " + one.account.str() + " at " + at + ", port " +
                                  std::to_string(number(one.port)),
                              object_of(*dialled.entry)));
-    explain_server(call, {*dialled.entry, named, protocol}, way);
-    if (&named != dialled.entry.get()) note_limits(call, *dialled.entry, protocol, way.steps);
+    explain_server(call, {*dialled.entry, apex ? *apex : *dialled.entry, protocol}, way);
+    if (apex) note_limits(call, *dialled.entry, protocol, Limited::kConnections, way.steps);
     out.push_back(std::move(way));
   }
 }
 
-// ---- splits
-
-ObjectKey split_of(const ExplainedCall& call, const ServiceName& apex) {
-  for (const auto& split : call.objects().splits)  // ordered by name: the first counts
-    if (split->service == apex) return {kinds::kTrafficSplit, split->name.ns, split->name.name};
-  return {};
+// The workloads to which the sidecar balances, and a note about those that get no call.
+void add_balanced(const ExplainedCall& call, const DialledService& dialled,
+                  const model::ServiceEntry* apex, Explanation& out) {
+  const std::vector<Members> members = balanced_members(call, dialled);
+  if (const auto refused = refused_accounts(call, *dialled.entry);
+      !members.empty() && !refused.empty())
+    out.steps.push_back(step(
+        "endpoints", StepEffect::kNotes,
+        "some workloads behind it get no call: " + missing_target(call, "endpoints", refused).text,
+        object_of(*dialled.entry)));
+  add_ways(call, dialled, members, apex, out.ways);
 }
+
+// ---- splits
 
 // The backends that may get the call, with their weights.
 std::vector<std::pair<DialledService, int>> backends_of(const ExplainedCall& call,
@@ -185,7 +211,7 @@ std::vector<std::pair<DialledService, int>> backends_of(const ExplainedCall& cal
 }
 
 void explain_split(const ExplainedCall& call, const DialledService& apex, Explanation& out) {
-  const ObjectKey object = split_of(call, apex.entry->name);
+  const ObjectKey& object = apex.entry->split_object;
   const auto backends = backends_of(call, apex);
   if (backends.empty()) {
     out.ways.push_back(
@@ -202,8 +228,7 @@ void explain_split(const ExplainedCall& call, const DialledService& apex, Explan
             std::to_string(weight);
   out.steps.push_back(
       step("split", StepEffect::kAllows, "the call goes to " + text, object, "spec.backends"));
-  for (const auto& [backend, weight] : backends)
-    add_ways(call, backend, balanced_members(call, backend), *apex.entry, out.ways);
+  for (const auto& [backend, weight] : backends) add_balanced(call, backend, apex.entry.get(), out);
 }
 
 // ---- host names
@@ -227,11 +252,14 @@ std::optional<ExplainedWay> wrong_host(const ExplainedCall& call, const DialledS
                  kNotFound);
 }
 
+// True if a TrafficSplit divides the call. Connections to a headless Service, and requests with
+// another host, reach the workload that the client dials.
+bool is_split(const ExplainedCall& call, const DialledService& dialled) {
+  return dialled.entry->split &&
+         (!dialled.entry->headless || (is_http(dialled.port.protocol) && has_host(call, dialled)));
+}
+
 void explain_headless(const ExplainedCall& call, const DialledService& dialled, Explanation& out) {
-  if (is_http(dialled.port.protocol) && dialled.entry->split && has_host(call, dialled)) {
-    explain_split(call, dialled, out);
-    return;
-  }
   if (dialled.addresses.empty())
     out.ways.push_back(
         refusal(step("endpoints", StepEffect::kDenies,
@@ -240,7 +268,7 @@ void explain_headless(const ExplainedCall& call, const DialledService& dialled, 
                      object_of(*dialled.entry), "spec.selector"),
                 0));
   else
-    add_ways(call, dialled, dialled_members(call, dialled), *dialled.entry, out.ways);
+    add_ways(call, dialled, dialled_members(call, dialled), nullptr, out.ways);
 }
 
 }  // namespace
@@ -274,13 +302,15 @@ void explain_client(const ExplainedCall& call, const DialledService& dialled, Ex
     out.ways.push_back(*std::move(wrong));
     return;
   }
-  note_limits(call, entry, dialled.port.protocol, out.steps);
-  if (entry.headless)
-    explain_headless(call, dialled, out);
-  else if (entry.split)
+  const bool split = is_split(call, dialled);
+  note_limits(call, entry, dialled.port.protocol, split ? Limited::kRequests : Limited::kBoth,
+              out.steps);
+  if (split)
     explain_split(call, dialled, out);
+  else if (entry.headless)
+    explain_headless(call, dialled, out);
   else
-    add_ways(call, dialled, balanced_members(call, dialled), entry, out.ways);
+    add_balanced(call, dialled, nullptr, out);
 }
 
 }  // namespace osm::inline v1::catalog

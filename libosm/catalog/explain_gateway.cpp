@@ -123,7 +123,7 @@ void explain_admission(const ExplainedCall& call, const std::string& gateway,
            "it admits " + gateway + (callers.asks_for_certificate() ? " as " + certificate : ""),
            object, field));
   way.answer = {.allowed = true};
-  note_limits(call, *backend.service, backend.port.protocol, way.steps);
+  note_limits(call, *backend.service, backend.port.protocol, Limited::kBoth, way.steps);
 }
 
 ExplainedStep no_backend(const ExplainedCall& call, const Workload& workload,

@@ -45,8 +45,16 @@ std::string list(const std::vector<std::string>& words) {
 }
 
 // The host is a header too, whichever way a rule writes it.
-const std::string* header_of(const CallQuestion& question, const std::string& name) {
-  return name == "host" ? &question.host : find_in(question.headers, name);
+std::optional<std::string> header_of(const RequestParts& request, const std::string& name) {
+  const CallQuestion& question = request.question;
+  if (name == "host") return question.host;
+  const std::string* value = find_in(question.headers, name);
+  if (value == nullptr) return std::nullopt;
+  std::string out = *value;
+  if (name == "cookie")
+    for (const std::string& more : question.more_cookies)
+      out += (request.http2 ? "; " : ",") + more;
+  return out;
 }
 
 std::string decoded_unreserved(const std::string& path) {
@@ -107,8 +115,8 @@ std::vector<std::string> lacking(const RoutePolicy& route, const RequestParts& r
   if (!has_method(route, request.question.method))
     out.push_back("the method " + request.question.method + " is not " + list(route.methods));
   for (const auto& [name, regex] : route.headers) {
-    const std::string* value = header_of(request.question, name);
-    if (value == nullptr)
+    const auto value = header_of(request, name);
+    if (!value)
       out.push_back("the header " + name + " is absent");
     else if (regex != kEverything && !full_match(*value, regex))
       out.push_back("the header " + name + ": " + *value + " does not match " + regex);
@@ -141,7 +149,7 @@ std::optional<std::string> refused_upgrade(const CallQuestion& question) {
 }
 
 bool routes_to(const RoutePolicy& route, const RequestParts& request) {
-  return lacking(route, {request.question, request.path, false}).empty();
+  return lacking(route, {request.question, request.path, false, request.http2}).empty();
 }
 
 }  // namespace osm::inline v1::catalog

@@ -187,7 +187,8 @@ void explain_server(const ExplainedCall& call, const ServedCall& served, Explain
     return;
   }
   RequestParts request{call.question, call.question.path.substr(0, call.question.path.find('?')),
-                       served.service.http_paths != HttpPaths::kUnchecked};
+                       served.service.http_paths != HttpPaths::kUnchecked,
+                       served.protocol == Protocol::kGrpc || served.protocol == Protocol::kH2c};
   if (is_http(served.protocol) && served.service.http_paths == HttpPaths::kNormalize) {
     const auto normal = normal_path(request.path);
     if (!normal) {

@@ -1,6 +1,7 @@
 #include "catalog/mesh_catalog.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -157,7 +158,9 @@ class MeshCatalog final : public MeshCataloger {
       accounts.insert(identity_of(account));
     std::vector<Problem> left_out = spec_.list_problems();
     left_out.insert(left_out.end(), snapshot->problems->begin(), snapshot->problems->end());
-    return catalog::explain(*snapshot, question, accounts, left_out);
+    OSM_TRY(Explanation told, catalog::explain(*snapshot, question, accounts, left_out));
+    note_connections(*snapshot, told);
+    return told;
   }
 
   std::vector<ProxyId> list_participants() const override {
@@ -172,6 +175,23 @@ class MeshCatalog final : public MeshCataloger {
   }
 
  private:
+  // Notes the workloads whose proxies are not connected here.
+  void note_connections(const model::MeshSnapshot& snapshot, Explanation& told) const {
+    const auto reached = [](const ExplainedWay& way) {
+      return way.answer.allowed && !way.account.empty();
+    };
+    if (std::none_of(told.ways.begin(), told.ways.end(), reached)) return;
+    std::set<std::string> connected;
+    for (const Proxy& proxy : proxies_.connected_proxies())
+      if (const auto entry = snapshot.workloads.find(workload_key(proxy)))
+        connected.insert(entry->workload.address);
+    for (ExplainedWay& way : told.ways)
+      if (reached(way))
+        std::copy_if(way.addresses.begin(), way.addresses.end(),
+                     std::back_inserter(way.not_connected),
+                     [&](const std::string& address) { return !connected.contains(address); });
+  }
+
   Result<SnapshotPtr> current() const {
     SnapshotPtr snapshot = snapshots_.load();
     if (!snapshot)

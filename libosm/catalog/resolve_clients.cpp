@@ -62,7 +62,7 @@ ResolvedClients resolve_clients(const SharedList<Policy>& policies,
         report(why->first, "spec.destinations", std::move(why->second));
       model::ClientPolicy& client = clients[retry->source];
       client.identity = retry->source;
-      client.retries.emplace(service, retry->policy);
+      client.retries.emplace(service, model::ResolvedRetry{retry->policy, policy->key});
     }
   }
   for (auto& [identity, client] : clients) out.clients.push_back(std::move(client));

@@ -82,6 +82,7 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
       continue;
     }
     service->limits = setting->limits;
+    service->limits_object = policy->key;
     const UpstreamLimits& limits = setting->limits;
     if (service->split &&
         (limits.tcp || limits.global_tcp || limits.connections != ConnectionSettings()))

@@ -91,14 +91,19 @@ std::vector<WeightedCluster> existing_backends(const smi::TrafficSplit& split,
   return kept;
 }
 
-std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
-    const SharedList<smi::TrafficSplit>& splits, const ServiceDrafts& drafts,
-    std::vector<Problem>& problems) {
+struct ResolvedSplit {
+  ObjectKey object;
+  std::vector<WeightedCluster> backends;
+};
+
+std::map<ServiceName, ResolvedSplit> resolve_splits(const SharedList<smi::TrafficSplit>& splits,
+                                                    const ServiceDrafts& drafts,
+                                                    std::vector<Problem>& problems) {
   SharedList<smi::TrafficSplit> ordered = splits;
   std::sort(ordered.begin(), ordered.end(),
             [](const auto& a, const auto& b) { return a->name < b->name; });
   std::map<ServiceName, const smi::TrafficSplit*> of_apex;
-  std::map<ServiceName, std::vector<WeightedCluster>> out;
+  std::map<ServiceName, ResolvedSplit> out;
   for (const auto& split : ordered) {
     if (!drafts.contains(split->service)) continue;
     const auto [first, added] = of_apex.try_emplace(split->service, split.get());
@@ -117,7 +122,7 @@ std::map<ServiceName, std::vector<WeightedCluster>> resolve_splits(
           ErrorCode::kInvalidWeights, *split, "spec.backends",
           "no Service with a weight above 0 exists: requests get 503 and TCP connections are "
           "closed; create the missing Services, or delete the split"));
-    out[split->service] = std::move(backends);
+    out[split->service] = {model::key_of(*split), std::move(backends)};
   }
   return out;
 }
@@ -283,8 +288,8 @@ SettledServices settle_services(const ServiceDrafts& drafts,
   SettledServices out;
   auto split_of = resolve_splits(splits, drafts, out.problems);
   std::map<ServiceName, std::vector<ServiceName>> apexes_of;
-  for (const auto& [apex, backends] : split_of)
-    for (const WeightedCluster& backend : backends)
+  for (const auto& [apex, split] : split_of)
+    for (const WeightedCluster& backend : split.backends)
       if (backend.service != apex) apexes_of[backend.service].push_back(apex);
 
   // Cluster IPs claim before addresses of machines: those are free text of the machine's author.
@@ -292,8 +297,10 @@ SettledServices settle_services(const ServiceDrafts& drafts,
   for (const auto& [name, draft] : drafts) {
     model::ServiceEntry& service = out.services.emplace_back(*draft);
     if (!service.headless) settle_cluster_ip(service, name, claims, out.problems);
-    if (const auto split = split_of.find(name); split != split_of.end())
-      service.split = std::move(split->second);
+    if (const auto split = split_of.find(name); split != split_of.end()) {
+      service.split = std::move(split->second.backends);
+      service.split_object = std::move(split->second.object);
+    }
     if (const auto apexes = apexes_of.find(name); apexes != apexes_of.end())
       service.apexes = std::move(apexes->second);
   }

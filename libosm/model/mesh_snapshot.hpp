@@ -68,8 +68,10 @@ struct ServiceEntry {
   // As apex of a TrafficSplit: its backends that exist. Traffic goes to these alone; to nobody if
   // none has a weight.
   std::optional<std::vector<WeightedCluster>> split;
+  ObjectKey split_object;           // the TrafficSplit; no resource has it
   std::vector<ServiceName> apexes;  // apexes that split to this service, ordered
   std::optional<UpstreamLimits> limits;
+  ObjectKey limits_object;              // the UpstreamTrafficSetting; no resource has it
   std::map<Port, IngressPort> ingress;  // by target port
 
   const ServiceName& key() const { return name; }
@@ -112,13 +114,21 @@ struct IdentityPolicy {
   }
 };
 
+// Retries of requests to one service.
+struct ResolvedRetry {
+  RetryPolicy policy;
+  ObjectKey object;  // the Retry; no resource has it
+
+  friend bool operator==(const ResolvedRetry&, const ResolvedRetry&) = default;
+};
+
 // Settings of one identity's sidecars for the services that they call, and its access to the
 // outside, in both modes. Only
 // identities that such a policy names have one.
 struct ClientPolicy {
   ServiceIdentity identity;
-  std::map<ServiceName, RetryPolicy> retries;  // by the dialled service
-  std::vector<EgressGrant> egress{};           // ordered by object
+  std::map<ServiceName, ResolvedRetry> retries;  // by the dialled service
+  std::vector<EgressGrant> egress{};             // ordered by object
 
   const ServiceIdentity& key() const { return identity; }
   friend bool operator==(const ClientPolicy&, const ClientPolicy&) = default;

@@ -69,7 +69,7 @@ const ClassView::UpstreamService* ClassView::find(const ServiceName& service) co
 const RetryPolicy* ClassView::retry_of(const ServiceName& service) const {
   if (!client) return nullptr;
   const auto at = client->retries.find(service);
-  return at == client->retries.end() ? nullptr : &at->second;
+  return at == client->retries.end() ? nullptr : &at->second.policy;
 }
 
 const UpstreamLimits* ClassView::limits_of(const ServiceName& service) const {

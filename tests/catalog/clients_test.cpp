@@ -38,7 +38,7 @@ struct Shop : BuiltMesh {
   int count(const std::string& source, const std::string& service) const {
     const auto client = last->clients.find(identity(source));
     if (!client || !client->retries.contains(service_name(service))) return -1;
-    return static_cast<int>(client->retries.at(service_name(service)).num_retries);
+    return static_cast<int>(client->retries.at(service_name(service)).policy.num_retries);
   }
 };
 

@@ -192,6 +192,117 @@ TEST_SUITE("catalog::explain") {
     CHECK(told.steps.back().object.str() == "TrafficSplit shop/halves");
   }
 
+  TEST_CASE("a split and the objects of its Services are named as they are in force") {
+    Shop shop;
+    MeshConfig config;
+    config.proxy.retries = true;
+    shop.spec.set_mesh_config(config);
+    shop.spec.put(service("all", "10.1.0.3"));
+    shop.vm.set_endpoints(service_name("all"), {served_at("10.0.0.1", "api")});
+    shop.spec.put(split("b-all", "all", {{"api", 1}}));
+    shop.spec.put(split("a-all", "all", {{"api", 3}}));  // the first by name
+    const auto retries = [&](const char* name, const char* service) {
+      shop.spec.put(Policy({kinds::kRetry, kNs, name}, {},
+                           Retry{identity("web"), {service_name(service)}, {.retry_on = "5xx"}}));
+    };
+    retries("r2", "all");
+    retries("r1", "all");
+    retries("r0", "api");  // of calls to the backend itself
+    const auto limited = [&](const char* name, const char* service, bool connections) {
+      UpstreamLimits limits;
+      limits.http.emplace().rate = {.amount = 5, .unit = std::chrono::seconds(1)};
+      if (connections) limits.tcp = LocalRateLimit{.amount = 9, .unit = std::chrono::seconds(1)};
+      shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, {},
+                           UpstreamTrafficSetting{service_name(service), limits}));
+    };
+    limited("s2", "all", false);
+    limited("s1", "all", false);
+    const auto objects = [](const std::vector<ExplainedStep>& steps, const char* stage) {
+      std::set<std::string> out;
+      for (const ExplainedStep& step : steps)
+        if (step.stage == stage) out.insert(step.object.str());
+      return out;
+    };
+    using Names = std::set<std::string>;
+    auto told = shop.call("shop/web", "shop/all");
+    CHECK(objects(told.steps, "split") == Names{"TrafficSplit shop/a-all"});
+    CHECK(objects(told.steps, "limits") ==
+          Names{"Retry shop/r1", "UpstreamTrafficSetting shop/s1"});
+    REQUIRE(told.ways.size() == 1);
+    CHECK(objects(told.ways[0].steps, "limits").empty());
+    limited("s3", "api", false);  // its requests name the backend, and these name the apex
+    CHECK(objects(shop.call("shop/web", "shop/all").ways[0].steps, "limits").empty());
+    limited("s3", "api", true);
+    CHECK(objects(shop.call("shop/web", "shop/all").ways[0].steps, "limits") ==
+          Names{"UpstreamTrafficSetting shop/s3"});
+    CHECK(objects(shop.call("shop/web", "shop/api").steps, "limits") ==
+          Names{"Retry shop/r0", "UpstreamTrafficSetting shop/s3"});
+  }
+
+  TEST_CASE("behind a split and a misspelt account the missing TrafficTarget is named") {
+    Shop shop;
+    shop.spec.put(service("all", "10.1.0.3"));
+    shop.vm.set_endpoints(service_name("all"), {served_at("10.0.0.1", "api")});
+    shop.spec.put(split("halves", "all", {{"api", 1}, {"db", 1}}));
+    shop.spec.put(target("web-sees-db", "db", {"weeb"}, {http_rule("books", {"read"})}));
+    const auto told = shop.call("shop/web", "shop/all");
+    REQUIRE(told.ways.size() == 2);
+    const ExplainedStep& missing = told.ways[1].steps.back();
+    CHECK(told.ways[1].answer.status == 503);
+    CHECK(missing.stage == "endpoints");
+    CHECK(begins(missing.text,
+                 "no TrafficTarget names shop/web as a source and shop/db as its destination: add "
+                 "one to namespace shop; nearest: TrafficTarget shop/web-sees-db lets shop/weeb "
+                 "call shop/db"));
+
+    // One of two accounts behind a Service may be called.
+    shop.vm.set_endpoints(service_name("api"),
+                          {served_at("10.0.0.1", "api"), served_at("10.0.0.2", "db")});
+    const auto partly = shop.call("shop/web", "shop/api");
+    CHECK(partly.verdict() == CallVerdict::kAllowed);
+    CHECK(partly.steps.back().effect == StepEffect::kNotes);
+    CHECK(has(partly.steps.back().text, "TrafficTarget shop/web-sees-db lets shop/weeb"));
+    shop.vm.set_endpoints(service_name("api"), {served_at("10.0.0.1", "api", 8080, "http", false),
+                                                served_at("10.0.0.2", "db")});
+    const auto unhealthy = decision(shop.call("shop/web", "shop/api"));
+    CHECK(has(unhealthy, "no TrafficTarget names shop/web as a source and shop/db"));
+    CHECK(has(unhealthy, "workloads of the accounts that it may call are not healthy"));
+  }
+
+  TEST_CASE("an instance is called at its own port, whatever the Service's target port is") {
+    Shop shop;
+    shop.vm.set_endpoints(service_name("api"), {served_at("10.0.0.1", "api", 21007)});
+    const auto told = shop.call("shop/web", "shop/api");
+    CHECK(told.verdict() == CallVerdict::kAllowed);
+    CHECK(told.ways.front().port == port(21007));
+    CHECK(told.ways.front().text() == "policy lets the call reach 10.0.0.1:21007");
+  }
+
+  TEST_CASE("a way says what policy allows, and whose proxies are not connected") {
+    ExplainedWay way;
+    way.port = port(80);
+    CHECK(way.text() == "the connection is closed");
+    way.answer.allowed = true;
+    CHECK(way.text() == "policy lets the call leave the mesh");
+    way.addresses = {"pay.example.com"};
+    CHECK(way.text() == "policy lets the call leave the mesh to pay.example.com:80");
+    way.account = identity("api");
+    way.addresses = {"10.0.0.1"};
+    way.not_connected = way.addresses;
+    CHECK(
+        way.text() ==
+        "policy lets the call reach 10.0.0.1:80, whose proxy is not connected to this controller");
+    way.addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"};
+    CHECK(
+        way.text() ==
+        "policy lets the call reach 10.0.0.1:80, 10.0.0.2:80, 10.0.0.3:80 and 2 more; the proxies "
+        "of 10.0.0.1 are not connected to this controller");
+    way.not_connected = way.addresses;
+    CHECK(has(way.text(), "and 2 more, whose proxies are not connected to this controller"));
+    way.addresses.clear();
+    CHECK(way.text() == "policy lets the call reach workloads of shop/api at port 80");
+  }
+
   TEST_CASE("a split without weights answers 503, and its object is the reason") {
     Shop shop;
     shop.spec.put(split("none", "api", {{"db", 0}}));
@@ -489,6 +600,29 @@ TEST_SUITE("catalog::explain") {
                  "egress allows Egress shop/first"));
   }
 
+  TEST_CASE("several lines of Cookie are joined as Envoy joins them") {
+    Shop shop;
+    smi::HttpRouteGroup group = routes("books", {"read"});
+    const auto ask = [&](const char* rule, Protocol protocol) {
+      group.matches[0].headers = {{"cookie", rule}};
+      shop.spec.put(group);
+      shop.spec.put(service("api", "10.1.0.1", {service_port("http", 80, 8080, protocol)}));
+      const auto told = shop.ask({.source = "shop/web",
+                                  .destination = "shop/api",
+                                  .path = "/read",
+                                  .headers = {{"cookie", "a=1"}},
+                                  .more_cookies = {"b=2", "c=3"}});
+      REQUIRE(told.ok());
+      return told->verdict() == CallVerdict::kAllowed;
+    };
+    CHECK(ask("a=1,b=2,c=3", Protocol::kHttp));
+    CHECK_FALSE(ask("a=1; b=2; c=3", Protocol::kHttp));
+    for (const Protocol protocol : {Protocol::kGrpc, Protocol::kH2c}) {
+      CHECK(ask("a=1; b=2; c=3", protocol));
+      CHECK_FALSE(ask("a=1,b=2,c=3", protocol));
+    }
+  }
+
   TEST_CASE("retries and limits are notes with their objects") {
     Shop shop;
     MeshConfig config;
@@ -529,7 +663,9 @@ TEST_SUITE("catalog::explain") {
       return Problem{
           .object = {kinds::kTrafficTarget, ns, "bad"}, .path = {}, .field = {}, .cause = "broken"};
     };
-    shop.left_out = {problem(kNs), problem("elsewhere")};
+    shop.left_out = {problem(kNs), problem("elsewhere"), problem("far")};
     CHECK(shop.call("shop/web", "shop/db").problems == std::vector<Problem>{problem(kNs)});
+    CHECK(shop.call("shop/web", "api.far").problems ==
+          std::vector<Problem>{problem(kNs), problem("far")});
   }
 }

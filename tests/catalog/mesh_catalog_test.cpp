@@ -91,6 +91,36 @@ using Names = std::vector<ServiceIdentity>;
 }  // namespace
 
 TEST_SUITE("catalog::MeshCataloger") {
+  TEST_CASE("an explanation names the workloads whose proxies are not connected here") {
+    Shop shop;
+    shop.vm.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store", 8081),
+                                                  served_at("10.0.0.3", "store", 8081)});
+    Workload second = workload("vm3", "u-second", "store", "10.0.0.3", {"store"});
+    second.ports = {{"web", port(8081)}};
+    shop.vm.put_workload(second);
+    shop.publish();
+    const auto told = [&] {
+      auto answer = shop.catalog->explain(
+          {.source = "shop/buyer", .destination = "shop/store", .path = "/buy"});
+      REQUIRE(answer.ok());
+      REQUIRE(answer->ways.size() == 1);
+      return answer->ways.front();
+    };
+    using Addresses = std::vector<std::string>;
+    CHECK(told().answer.allowed);
+    CHECK(told().not_connected == Addresses{"10.0.0.1", "10.0.0.3"});
+    shop.catalog->register_proxy(proxy("u-store", "store", shop.clock.wall_now()));
+    CHECK(told().not_connected == Addresses{"10.0.0.3"});
+    CHECK(
+        told().text() ==
+        "policy lets the call reach 10.0.0.1:8081, 10.0.0.3:8081; the proxies of 10.0.0.3 are not "
+        "connected to this controller");
+    shop.catalog->register_proxy(proxy("u-second", "store", shop.clock.wall_now()));
+    CHECK(told().not_connected.empty());
+    shop.catalog->unregister_proxy(ProxyId("u-store"));
+    CHECK(told().not_connected == Addresses{"10.0.0.1"});
+  }
+
   TEST_CASE("before the first snapshot every answer is that it is not ready") {
     osm::testing::MemoryMeshSpec spec;
     osm::testing::ManualClock clock;

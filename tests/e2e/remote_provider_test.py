@@ -103,6 +103,29 @@ class RemoteProvider(meshcase.MeshCase):
         self.register()
         self.wait_for_status(self.client, 200, "server.server")
 
+    def test_an_instance_is_called_at_a_port_of_its_own(self):
+        own = PORT + 7  # and the Service's target port is PORT
+        self.serve(self.server, port=own)
+        with meshcase.Load(self.client) as load:
+            self.catalog.register("server", self.server.address, "server", own, "server", **{"osm-port": "http"})
+
+            def moved():
+                clusters = self.client.admin("/clusters")[1]
+                if f"{self.server.address}:{own}::" not in clusters or f"{self.server.address}:{PORT}::" in clusters:
+                    raise NotYet(clusters)
+                return True
+
+            wait_for("the client has the new port only", moved, 20)
+            load.check(self, more=50)
+        told = self.rig.osm_json("policy", "explain", "client/client", "server.server", "--path", "/books-bought")
+        [way] = told["ways"]
+        self.assertEqual(
+            (way["port"], way["answer"]), (own, f"policy lets the call reach {self.server.address}:{own}")
+        )
+        self.assertEqual(self.rig.problems(), [])
+        with self.subTest("a path that no route covers is refused there, too"):
+            self.wait_for_status(self.client, 404, "server.server", path="/other")
+
     def test_an_account_outside_of_allow_is_left_out_and_reported(self):
         with meshcase.Load(self.client) as load:
             self.catalog.register("other", "10.200.0.99", "server", PORT, "admin", **{"osm-port": "http"})

@@ -428,6 +428,38 @@ class Requests(meshcase.MeshCase):
             for headers, verdict in (("x-level: gold", "allowed"), ("x-level: silver\nX-Level: gold", "denied")):
                 self.assertEqual(self.explain(headers, VIP)["verdict"], verdict, headers)
 
+    def test_several_cookie_lines_are_explained_as_envoy_reads_them(self):
+        rules = {"semicolon": "a=1; b=2", "comma": "a=1,b=2", "first": "a=1", "last": "b=2", "any": ".*b=2"}
+        self.rig.mesh.write(
+            "cookies.yaml",
+            objects.routes(
+                "server",
+                "cookies",
+                **{name: {"pathRegex": f"/{name}", "headers": [{"cookie": rule}]} for name, rule in rules.items()},
+            ),
+            objects.target(
+                "server", "cookies", "server", [("client", "client")], ("HTTPRouteGroup", "cookies", list(rules))
+            ),
+        )
+        cookies = b"Cookie: a=1", b"cookie: b=2"
+        wait_for(
+            "the rules are in force",
+            lambda: self.send(self.ways["through the client's Envoy"], get(b"/any", b"cookie: b=2")) == 200,
+        )
+        for way, dial in self.ways.items():
+            for name in rules:
+                with self.subTest(way, rule=rules[name]):
+                    status = self.send(dial, get(b"/" + name.encode(), *cookies))
+                    told = self.explain("\n".join(line.decode() for line in cookies), b"/" + name.encode())
+                    self.assertEqual((status, told["verdict"]), (200, "allowed") if status == 200 else (status, "denied"))
+        with self.subTest("lines of HTTP/2 are joined otherwise, as the explanation of such a port says"):
+            lines = [(b"cookie", b"a=1"), (b"cookie", b"b=2")]
+            statuses = {
+                name: {send_http2(dial, fields(b"/" + name.encode(), *lines)) for dial in self.ways.values()}
+                for name in rules
+            }
+            self.assertEqual(statuses, {name: {200 if name in ("semicolon", "any") else 404} for name in rules})
+
     def test_a_service_that_takes_any_header_name_gets_one_caller(self):
         self.write_service("strict", "unchecked")
         wait_for("the request passes", lambda: self.send(self.ways["through the client's Envoy"], ANY_NAME) == 200)

@@ -33,6 +33,9 @@ struct CallQuestion {
   // Name (lower case) → value. Envoy joins the values of a header that is sent more than once by
   // commas, without blanks, in order, and so does the asker.
   std::map<std::string, std::string> headers{};
+  // More lines of "cookie" than that of `headers`, in order. Envoy joins them by commas too, but
+  // those of HTTP/2, as on a port of gRPC, by "; ".
+  std::vector<std::string> more_cookies{};
   std::string certificate{};  // of a gateway: the name in its client certificate; empty: none
 };
 
@@ -59,24 +62,30 @@ struct ExplainedStep {
 
 // Answer that the caller gets.
 struct OSM_API CallAnswer {
-  bool allowed = false;  // the application answers
+  bool allowed = false;  // policy lets the call reach the workloads, or leave the mesh
   int status = 0;        // a sidecar answers this HTTP status; 0: it closes the connection
 
-  // "the application answers", "403 from the sidecar", "the connection is closed"
+  // "policy allows the call", "403 from the sidecar", "the connection is closed"
   std::string text() const;
   friend bool operator==(const CallAnswer&, const CallAnswer&) = default;
 };
 
 // One end of the call: workloads of one account at one port, or the place where it is refused.
 // Several are possible if a split, or a Service of several accounts, leaves the choice to chance.
-struct ExplainedWay {
+struct OSM_API ExplainedWay {
   ServiceName service;      // empty: the call does not come as far as a Service, or leaves the mesh
   Port port{};              // of the workloads
   ServiceIdentity account;  // of the workloads; empty: it comes to none
   std::vector<std::string> addresses;  // of these workloads, ordered
   std::vector<ExplainedStep> steps;    // after those of all ways
   CallAnswer answer;
+  // Those of `addresses` whose proxies are not connected to this controller, ordered. They may be
+  // connected to another replica.
+  std::vector<std::string> not_connected{};
 
+  // "policy lets the call reach 10.0.0.7:8080, whose proxy is not connected to this controller"; of
+  // a denial that of `answer`.
+  std::string text() const;
   friend bool operator==(const ExplainedWay&, const ExplainedWay&) = default;
 };
 

@@ -11,6 +11,11 @@ from lib.mesh.reference import DENIED, gateway_address, outside
 DENIED_EXIT = 3  # exit code of the command
 
 
+def _limiting(steps):
+    """The objects of the notes about limits."""
+    return {step["object"] for step in steps if step["step"] == "limits" and step["object"] != "MeshConfig"}
+
+
 class Explainer:
     """Asks one controller, and compares its explanations with what happened."""
 
@@ -71,7 +76,10 @@ class Explainer:
         return found
 
     def misnamed(self, call, told, reference):
-        """A sentence if a way that is allowed names another object than one that allows it, else None."""
+        """A sentence if a way that is allowed names another object than one that allows it, or other
+        objects that take part than those in force; else None."""
+        if wrong := self._misnamed_part(call, told, reference):
+            return wrong
         for way in told["ways"]:
             last = [step for step in way["steps"] if step["effect"] != "notes"][-1:]
             if not way["allowed"] or not last or not last[0]["object"]:
@@ -85,6 +93,30 @@ class Explainer:
                 right = {one for name in names for one in reference.targets(call, name, way["port"])}
             if last[0]["object"] not in right:
                 return f"{last[0]} is not one of {sorted(right)}"
+        return None
+
+    @staticmethod
+    def _misnamed_part(call, told, reference):
+        """The same for the split, the Retry and the UpstreamTrafficSettings of a call that comes to the
+        workloads of a Service with an address."""
+        service = reference.service(call)
+        if gateway_address(call.client) or call.machine is not None or service is None:
+            return None
+        if not any(way["service"] and way["account"] for way in told["ways"]):
+            return None
+        split, http = reference.split(call), call.kind == "http"
+        divided = {step["object"] for step in told["steps"] if step["step"] == "split"}
+        if divided != ({f"TrafficSplit {'/'.join(split)}"} if split else set()):
+            return f"the split is {split}, and not {divided}"
+        right = reference.retry(call) | reference.setting(service, http, split is None)
+        named = _limiting(told["steps"])
+        if named != right:
+            return f"{right} take part, and not {named}"
+        for way in told["ways"]:
+            backend = tuple(way["service"].split("/"))
+            right = reference.setting(backend, False, True) if split and way["account"] else set()
+            if _limiting(way["steps"]) != right:
+                return f"{right} take part in {way}"
         return None
 
     @staticmethod

@@ -150,7 +150,10 @@ class _Drawing:
         return self.rng.sample(of, self.rng.randint(least, min(most, len(of))))
 
     def policy_set(self, calls):
-        made = [objects.mesh_config(permissive=self.chance(0.1), egress=self.chance(0.3))]
+        flags = {"enableRetryPolicy": self.chance(0.8)}
+        made = [
+            objects.mesh_config(permissive=self.chance(0.1), egress=self.chance(0.3), featureFlags=flags),
+        ]
         if self.chance(0.4):
             del self.services_here[PEERS]
         if self.chance(0.25):
@@ -166,6 +169,7 @@ class _Drawing:
         made += self.targets
         if self.chance(0.5):
             made.append(self.split())
+        made += self.retries() + self.settings()
         return PolicySet(made, [self.answerable_call() for _ in range(calls)])
 
     # -- objects --------------------------------------------------------------------------------
@@ -229,6 +233,29 @@ class _Drawing:
         }
         apex = self.rng.choice(("api", "api.shop", "api.shop.svc:80", f"api.shop.{CLUSTER}"))
         return objects.split("shop", "split", apex, **weights)
+
+    def retries(self):
+        """Some name one Service twice: the first object by name counts."""
+        made = []
+        for number in range(self.rng.randint(0, 4)):
+            ns, account = self.rng.choice([row[:2] for row in CLIENTS.values()])
+            made.append(
+                objects.retry(
+                    ns, f"retry-{number}", account, self.some(SERVICES, 1, 3), retryOn="refused-stream", numRetries=1
+                )
+            )
+        return made
+
+    def settings(self):
+        """Limits that no call here reaches."""
+        made = []
+        for number in range(self.rng.randint(0, 4)):
+            ns, name = self.rng.choice(list(SERVICES))
+            spec = {"rateLimit": {"local": {"http": {"requests": 100_000, "unit": "second"}}}}
+            if self.chance(0.5):
+                spec["connectionSettings"] = {"tcp": {"maxConnections": 1000}}
+            made.append(objects.upstream_setting(ns, f"setting-{number}", f"{name}.{ns}.{CLUSTER}", **spec))
+        return made
 
     def egress(self, name):
         ns, sources = self.rng.choice((("clients", ("a", "b")), ("others", ("a",))))

@@ -114,6 +114,39 @@ class Reference:
                 found.add(self._decide(call, vm, backend, _number(port, vm)))
         return found or {DENIED}
 
+    def split(self, call):
+        """The TrafficSplit that divides the call; None: none does, or the Service is headless."""
+        service = self._service_at(call.address)
+        return service and self._split_of(service)
+
+    def retry(self, call):
+        """The Retry of a request to a Service with an address, in a set; empty: there is none."""
+        flags = self._objects["MeshConfig"]["osm-system", "osm-mesh-config"]["spec"]["featureFlags"]
+        service = self._service_at(call.address)
+        if service is None or call.kind != "http" or not flags["enableRetryPolicy"]:
+            return set()
+        account = _account(self._machine(call.client))
+        for (ns, name), made in sorted(self._objects["Retry"].items()):
+            if _named(made["spec"]["source"]) == account and _key(service) in map(
+                _named, made["spec"]["destinations"]
+            ):
+                return {f"Retry {ns}/{name}"}
+        return set()
+
+    def setting(self, service, requests, connections):
+        """The UpstreamTrafficSetting of a Service, (namespace, name), in a set, if it limits any of these."""
+        for (ns, name), made in sorted(self._objects["UpstreamTrafficSetting"].items()):
+            if (ns, made["spec"]["host"].split(".")[0]) != service:
+                continue
+            limited = requests or (connections and "connectionSettings" in made["spec"])
+            return {f"UpstreamTrafficSetting {ns}/{name}"} if limited else set()
+        return set()
+
+    def service(self, call):
+        """(namespace, name) of the Service with that address; None: a headless one, or none."""
+        service = self._service_at(call.address)
+        return service and _key(service)
+
     def is_denied(self, machine):
         """True if a Denylist names the machine's account."""
         return gateway_address(machine) is None and _account(self._machine(machine)) in self.denied
@@ -168,21 +201,27 @@ class Reference:
 
     def _backends(self, service, call):
         """(Service, port) pairs of which each may get the call."""
-        ns, name = service["metadata"]["namespace"], service["metadata"]["name"]
+        ns, _ = _key(service)
         wanted = _port(service, call.port, call.kind)
         if wanted is None:
             return
-        splits = [
-            s["spec"] for (where, _), s in self._objects["TrafficSplit"].items() if where == ns and _apex(s) == name
-        ]
-        if not splits:
+        split = self._split_of(service)
+        if split is None:
             yield service, wanted
             return
-        for entry in splits[0]["backends"]:
+        for entry in self._objects["TrafficSplit"][split]["spec"]["backends"]:
             backend = self._objects["Service"].get((ns, entry["service"]))
             port = backend and _port(backend, call.port, call.kind)
             if port and entry["weight"] > 0:
                 yield backend, port
+
+    def _split_of(self, service):
+        """(namespace, name) of the first TrafficSplit by name; None: there is none."""
+        ns, name = _key(service)
+        for (where, split), made in sorted(self._objects["TrafficSplit"].items()):
+            if where == ns and _apex(made) == name:
+                return where, split
+        return None
 
     def _may_call(self, client, vm):
         return self.permissive or any(self._rules(target) for target in self._targets(client, vm))
@@ -372,6 +411,10 @@ def _named(account):
 
 def _account(vm):
     return vm["metadata"]["namespace"], vm["spec"]["serviceAccount"]
+
+
+def _key(made):
+    return made["metadata"]["namespace"], made["metadata"]["name"]
 
 
 def _apex(split):
