@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,9 +79,10 @@ class OSM_API MeshSpec : public SmiReader, public ServiceReader {
   // ordered. Only the MeshSpec reports these.
   virtual std::vector<Problem> list_problems() const = 0;
 
-  // Place of an object now, for people who look for the cause of a problem. The path is empty if
-  // there is no such object, or if its store knows no places. Thread: any. Blocking: no.
-  virtual ObjectSource source_of(const ObjectKey&) const { return {}; }
+  // Place of an object now, in the mesh or not, for people who look for the cause of a problem. The
+  // path is empty if its store knows no places. nullopt: there is no such object.
+  // Thread: any. Blocking: no.
+  virtual std::optional<ObjectSource> source_of(const ObjectKey&) const { return std::nullopt; }
 
   // Calls `on_change` with the keys whose decoded value changed. An empty list: only has_synced()
   // or list_problems() changed.

@@ -142,6 +142,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     state.pending |= !is_read(object, spec_, *objects);
     if (!record) return state;
     state.present = record->present;
+    state.effective = has_effect(object, *state.snapshot);
     state.scope = scope_of(object, *state.snapshot, *index);
     state.scope.merge(record->before);
     return state;
@@ -324,7 +325,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     };
     each_new(before, now, [&](Problem problem) {
       // Snapshots hold no places: an edit that only moves an object must not change a snapshot.
-      if (problem.path.empty()) problem.locate(spec_.source_of(problem.object));
+      if (problem.path.empty())
+        problem.locate(spec_.source_of(problem.object).value_or(ObjectSource{}));
       log_.warning(problem.text(), {{"code", std::string(error_code_text(problem.code))},
                                     {"object", problem.object.str()},
                                     {"file", problem.path},

@@ -47,8 +47,9 @@ struct ObjectState {
   std::shared_ptr<const model::MeshSnapshot> snapshot;
   std::uint64_t generation = 0;  // see ObjectRecord; 0: there is and was no such object
   bool present = false;
-  bool pending = false;  // changed since the last build read it
-  ObjectScope scope;     // its scope now, or lately
+  bool pending = false;   // changed since the last build read it
+  bool effective = true;  // has_effect()
+  ObjectScope scope;      // its scope now, or lately
 };
 
 // Exported for osm::testing, a library of its own.

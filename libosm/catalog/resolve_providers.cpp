@@ -14,10 +14,18 @@ std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>&
   return orders;
 }
 
+std::map<ServiceName, ObjectKey> provider_owners(const SharedList<Policy>& policies) {
+  std::map<ServiceName, ObjectKey> owners;
+  for (const auto& policy : policies)
+    if (const auto* order = policy->get<ServiceProvider>())
+      owners.try_emplace(order->service, policy->key);
+  return owners;
+}
+
 std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,
                                            const std::vector<ProviderStatus>& providers) {
   std::vector<Problem> problems;
-  std::map<ServiceName, ObjectKey> owners;
+  const std::map<ServiceName, ObjectKey> owners = provider_owners(objects.policies);
   std::string known;
   for (const ProviderStatus& provider : providers)
     known.append(known.empty() ? "" : ", ").append(provider.id);
@@ -32,10 +40,9 @@ std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,
                           .cause = std::move(cause)});
     };
     const std::string service = order->service.str();
-    const auto [owner, first] = owners.try_emplace(order->service, policy->key);
-    if (!first) {
+    if (const ObjectKey& owner = owners.at(order->service); owner != policy->key) {
       report(ErrorCode::kDuplicateObject, "spec.service",
-             owner->second.str() + " already orders the providers of Service " + service +
+             owner.str() + " already orders the providers of Service " + service +
                  " and is used; merge the two");
       continue;
     }

@@ -115,6 +115,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_,
         .proxies = *ads_,
+        .spec = options_.spec,
         .problems = [this] { return problems_.list(); },
         .refusing = [this](const ObjectKey& object) { return verdicts_.refusing(object); }});
     started_ = true;

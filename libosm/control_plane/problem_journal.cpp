@@ -38,7 +38,7 @@ std::vector<Problem> ProblemJournal::inputs() const {
     for (Problem& problem : sources_.roots()) problems.push_back(std::move(problem));
   if (sources_.refused)
     for (Problem& problem : sources_.refused()) {
-      problem.locate(sources_.spec.source_of(problem.object));
+      problem.locate(sources_.spec.source_of(problem.object).value_or(ObjectSource{}));
       problems.push_back(std::move(problem));
     }
   return problems;
@@ -49,7 +49,8 @@ std::vector<Problem> ProblemJournal::list() const {
   for (Problem& problem : inputs()) all.insert(std::move(problem));
   if (const auto snapshot = sources_.snapshots.load(); snapshot && snapshot->problems) {
     for (Problem problem : *snapshot->problems) {
-      if (problem.path.empty()) problem.locate(sources_.spec.source_of(problem.object));
+      if (problem.path.empty())
+        problem.locate(sources_.spec.source_of(problem.object).value_or(ObjectSource{}));
       all.insert(std::move(problem));
     }
   }

@@ -4,12 +4,14 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "base/maps.hpp"
 #include "catalog/object_scope.hpp"
+#include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::inline v1::control_plane {
 namespace {
@@ -17,12 +19,14 @@ namespace {
 // Number of lagging proxies that an error names.
 constexpr std::size_t kNamed = 5;
 
-// The catalog's key: several kinds of objects are workloads, and a mesh has one MeshConfig.
-ObjectKey known_as(const ObjectKey& object) {
+// The catalog's key: several kinds of objects are workloads, and the mesh reads one MeshConfig.
+ObjectKey known_as(const ObjectKey& object, const std::string& control_plane) {
   if (object.is(kinds::kVirtualMachine) || object.is(kinds::kDnsResource) ||
       object.is(kinds::kAzureResource) || object.is(kinds::kPod))
     return {model::kWorkloadKind, object.ns, object.name};
-  if (object.is(kinds::kMeshConfig)) return model::mesh_config_key();
+  const bool elsewhere = !control_plane.empty() && !object.name.empty() &&
+                         (object.ns != control_plane || object.name != spec::kMeshConfigName);
+  if (object.is(kinds::kMeshConfig) && !elsewhere) return model::mesh_config_key();
   return object;
 }
 
@@ -32,9 +36,30 @@ Error no_such_object(const ObjectKey& object) {
                                     "monitored, or its kind shapes no proxy"};
 }
 
-ObjectPhase phase_of(const ObjectStatus& status, bool pending) {
+// The reason why a written object is ignored; nullopt: it is not written, or its namespace is one
+// of the mesh. MeshSpec::list_problems() names one such object of a namespace only.
+std::optional<Problem> why_ignored(const MeshSpec& spec, const ObjectKey& object) {
+  const auto source = object.ns.empty() ? std::nullopt : spec.source_of(object);
+  if (!source) return std::nullopt;
+  const auto namespaces = spec.list_namespaces();
+  if (std::find(namespaces.begin(), namespaces.end(), object.ns) != namespaces.end())
+    return std::nullopt;
+  Problem problem{.code = ErrorCode::kDanglingReference,
+                  .object = object,
+                  .path = {},
+                  .field = "metadata.namespace",
+                  .cause = "namespace " + object.ns +
+                           " is not in the mesh, so the object has no effect; label a Namespace "
+                           "object with " +
+                           spec::kMonitoredByLabel};
+  problem.locate(*source);
+  return problem;
+}
+
+// `effective`: something of the mesh comes from the object.
+ObjectPhase phase_of(const ObjectStatus& status, bool pending, bool effective) {
   if (pending) return ObjectPhase::kPending;
-  if (status.removed && !status.problems.empty()) return ObjectPhase::kRejected;
+  if ((status.removed || !effective) && !status.problems.empty()) return ObjectPhase::kRejected;
   if (status.lagging.empty()) return ObjectPhase::kApplied;
   const bool all_refused = std::all_of(status.lagging.begin(), status.lagging.end(),
                                        [](const ProxyLag& lag) { return lag.refused; });
@@ -130,7 +155,8 @@ Result<ObjectStatus> Receipts::status(const ObjectKey& object) const {
 }
 
 Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
-  const ObjectKey key = known_as(object);
+  const std::string control_plane = options_.spec.control_plane_namespace();
+  const ObjectKey key = known_as(object, control_plane);
   const catalog::ObjectState state = options_.mesh.object_state(key);
   if (!state.snapshot)
     return Error{ErrorCode::kNotReady,
@@ -142,7 +168,11 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
   status.generation = state.generation;
   status.removed = !state.present;
   for (Problem& problem : options_.problems())
-    if (known_as(problem.object) == key) status.problems.push_back(std::move(problem));
+    if (known_as(problem.object, control_plane) == key)
+      status.problems.push_back(std::move(problem));
+  if (status.removed && status.problems.empty())
+    if (auto ignored = why_ignored(options_.spec, object))
+      status.problems.push_back(*std::move(ignored));
   if (state.generation == 0 && !state.pending && status.problems.empty())
     return no_such_object(object);
 
@@ -174,7 +204,7 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
   std::sort(status.not_connected.begin(), status.not_connected.end());
   std::sort(status.lagging.begin(), status.lagging.end(),
             [](const ProxyLag& a, const ProxyLag& b) { return a.workload < b.workload; });
-  status.phase = phase_of(status, state.pending);
+  status.phase = phase_of(status, state.pending, state.effective);
   answer.refused_for_good =
       refused != 0 && refused == status.lagging.size() && status.phase == ObjectPhase::kRefused;
   // A stopped server knows no proxies, which would read as if none were lagging.

@@ -13,6 +13,7 @@
 
 #include "ads/progress.hpp"
 #include "catalog/mesh_loop.hpp"
+#include "osm/mesh_spec.hpp"
 #include "osm/notifier.hpp"
 #include "osm/result.hpp"
 #include "osm/values/object_status.hpp"
@@ -23,6 +24,7 @@ namespace osm::inline v1::control_plane {
 struct ReceiptsOptions {
   catalog::MeshLoop& mesh;
   ads::ProgressHost& proxies;
+  const MeshSpec& spec;
   std::function<std::vector<Problem>()> problems;  // all problems, ordered
   // The proxies that refuse an object, with their words. Keys as in MeshLoop::object_state().
   std::function<std::map<model::ProxyKey, std::string>(const ObjectKey&)> refusing;

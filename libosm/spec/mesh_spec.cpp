@@ -115,9 +115,9 @@ class StoreMeshSpec final : public MeshSpec {
     return problems;
   }
 
-  ObjectSource source_of(const ObjectKey& key) const override {
+  std::optional<ObjectSource> source_of(const ObjectKey& key) const override {
     const auto object = store_.get(key);
-    return object ? object->source : ObjectSource{};
+    return object ? std::optional(object->source) : std::nullopt;
   }
 
   Subscription subscribe(

@@ -212,10 +212,10 @@ std::vector<Problem> MemoryMeshSpec::list_problems() const {
   return state_->now.read(&State::Content::problems);
 }
 
-ObjectSource MemoryMeshSpec::source_of(const ObjectKey& key) const {
+std::optional<ObjectSource> MemoryMeshSpec::source_of(const ObjectKey& key) const {
   return state_->now.read([&](const State::Content& content) {
     const auto* found = find_in(content.sources, key);
-    return found ? *found : ObjectSource{};
+    return found ? std::optional(*found) : std::nullopt;
   });
 }
 

@@ -11,6 +11,11 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/egress.hpp"
+#include "osm/values/ingress_backend.hpp"
+#include "osm/values/retry.hpp"
+#include "osm/values/service_provider.hpp"
+#include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -143,5 +148,85 @@ TEST_SUITE("catalog::MeshLoop objects") {
     mesh.vm.set_healthy(true);
     mesh.settle();
     CHECK(age() == 0);
+  }
+
+  TEST_CASE("an object of which nothing is in the mesh has no effect") {
+    Mesh mesh;
+    mesh.settle();
+    const auto effective = [&](const GroupKind& kind, const char* name) {
+      mesh.settle();
+      const ObjectState state = mesh.state(kind, name);
+      CHECK(state.present);
+      return state.effective;
+    };
+    CHECK(effective(kinds::kTrafficTarget, "buyer"));
+    mesh.spec.put(target("buyer", "store", {"buyer"}, {http_rule("gone", {"buy"})}));
+    CHECK_FALSE(effective(kinds::kTrafficTarget, "buyer"));
+
+    mesh.spec.put(split("b", "store", {{"store", 1}}));
+    CHECK(effective(kinds::kTrafficSplit, "b"));
+    mesh.spec.put(split("a", "store", {{"store", 1}}));  // the first by name is used
+    CHECK(effective(kinds::kTrafficSplit, "a"));
+    CHECK_FALSE(effective(kinds::kTrafficSplit, "b"));
+    mesh.spec.put(split("none", "gone", {{"store", 1}}));
+    CHECK_FALSE(effective(kinds::kTrafficSplit, "none"));
+
+    const auto retry = [&](const char* name, const char* to) {
+      Retry value{identity("buyer"), {service_name(to)}, {.retry_on = "5xx"}};
+      mesh.spec.put(Policy({kinds::kRetry, kNs, name}, {false, {value.source}, {}}, value));
+    };
+    retry("first", "store");
+    CHECK_FALSE(effective(kinds::kRetry, "first"));  // the flag is off
+    MeshConfig config;
+    config.proxy.retries = true;
+    mesh.spec.set_mesh_config(config);
+    CHECK(effective(kinds::kRetry, "first"));
+    retry("second", "store");
+    CHECK_FALSE(effective(kinds::kRetry, "second"));
+    retry("second", "gone");
+    CHECK_FALSE(effective(kinds::kRetry, "second"));
+
+    const auto limit = [&](const char* name, const char* service) {
+      UpstreamTrafficSetting value{service_name(service), {}};
+      mesh.spec.put(
+          Policy({kinds::kUpstreamTrafficSetting, kNs, name}, {false, {}, {value.service}}, value));
+    };
+    limit("first", "store");
+    limit("second", "store");
+    limit("third", "gone");
+    CHECK(effective(kinds::kUpstreamTrafficSetting, "first"));
+    CHECK_FALSE(effective(kinds::kUpstreamTrafficSetting, "second"));
+    CHECK_FALSE(effective(kinds::kUpstreamTrafficSetting, "third"));
+
+    Egress pay;
+    pay.sources = {identity("buyer")};
+    pay.ports = {{port(443), EgressProtocol::kTcp}};
+    pay.setting = "third";
+    const Policy egress({kinds::kEgress, kNs, "pay"}, {false, {identity("buyer")}, {}}, pay);
+    mesh.spec.put(egress);
+    CHECK(effective(kinds::kEgress, "pay"));
+    CHECK(effective(kinds::kUpstreamTrafficSetting, "third"));  // it limits hosts of the Egress
+    config.proxy.egress = true;
+    mesh.spec.set_mesh_config(config);
+    CHECK_FALSE(effective(kinds::kEgress, "pay"));
+
+    IngressBackend open;
+    open.backends = {{.service = service_name("store"), .target_port = port(8080), .tls = {}}};
+    mesh.spec.put(
+        Policy({kinds::kIngressBackend, kNs, "open"}, {false, {}, {service_name("store")}}, open));
+    CHECK(effective(kinds::kIngressBackend, "open"));
+    mesh.spec.put(
+        Policy({kinds::kIngressBackend, kNs, "zz"}, {false, {}, {service_name("store")}}, open));
+    CHECK_FALSE(effective(kinds::kIngressBackend, "zz"));
+
+    ServiceProvider order{service_name("store"), {{"vm", {}}}, false};
+    mesh.spec.put(Policy({kinds::kServiceProvider, kNs, "a"}, {}, order));
+    mesh.spec.put(Policy({kinds::kServiceProvider, kNs, "b"}, {}, order));
+    CHECK(effective(kinds::kServiceProvider, "a"));
+    CHECK_FALSE(effective(kinds::kServiceProvider, "b"));
+
+    CHECK(effective(kinds::kService, "store"));
+    mesh.spec.put(service("a-store", "10.1.0.1"));  // the first by name has the address
+    CHECK_FALSE(effective(kinds::kService, "store"));
   }
 }

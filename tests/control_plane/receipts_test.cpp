@@ -25,6 +25,7 @@ struct Mesh : Rig {
       : Rig(servers, variant),
         receipts({.mesh = controller->loop,
                   .proxies = *controller->server,
+                  .spec = spec,
                   .problems =
                       [this] {
                         auto problems = spec.list_problems();
@@ -176,6 +177,39 @@ TEST_SUITE("control_plane::Receipts") {
     REQUIRE_FALSE(waited.ok());
     CHECK(waited.error().code == ErrorCode::kInvalidField);
     CHECK(waited.error().message.find("is wrong") != std::string::npos);
+  }
+
+  TEST_CASE("a present object without effect is rejected, with the reason") {
+    Mesh mesh(1);
+    mesh.spec.put(values::target("s0", "s0", {"client"}, {values::http_rule("gone", {"all"})}));
+    mesh.settle();
+    CHECK(mesh.ask(target("s0"))->phase == ObjectPhase::kApplied);  // nobody says why
+    mesh.spec.set_problems({{.code = ErrorCode::kDanglingReference,
+                             .object = target("s0"),
+                             .path = {},
+                             .field = "spec.rules[0].name",
+                             .cause = "is not there"}});
+    mesh.settle();
+    CHECK(mesh.ask(target("s0"))->phase == ObjectPhase::kRejected);
+    CHECK_FALSE(mesh.ask(target("s0"))->removed);
+    const auto waited = mesh.meanwhile(mesh.wait(target("s0"), 60s));
+    REQUIRE_FALSE(waited.ok());
+    CHECK(waited.error().code == ErrorCode::kDanglingReference);
+  }
+
+  TEST_CASE("an object that is written outside of the mesh is rejected, and a deleted one is not") {
+    Mesh mesh(1);
+    const ObjectKey elsewhere{kinds::kTrafficTarget, "far", "x"};
+    CHECK(mesh.ask(elsewhere).error().code == ErrorCode::kNotFound);
+    mesh.spec.set_source(elsewhere, {.path = "mesh/far.yaml", .line = 7, .fields = {}});
+    const auto status = mesh.ask(elsewhere);
+    REQUIRE(status.ok());
+    CHECK(status->phase == ObjectPhase::kRejected);
+    REQUIRE(status->problems.size() == 1);
+    CHECK(status->problems[0].text().find("namespace far is not in the mesh") != std::string::npos);
+    CHECK(status->problems[0].line == 7);
+    mesh.spec.set_source(target("none"), {.path = "mesh/none.yaml", .line = 1, .fields = {}});
+    CHECK(mesh.ask(target("none")).error().code == ErrorCode::kNotFound);  // its namespace is
   }
 
   TEST_CASE("an object that a proxy refuses ends up refused with the proxy's words") {

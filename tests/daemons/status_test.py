@@ -95,6 +95,51 @@ class Status(ShopTest):
         self.assertIn("broken.yaml", out)
         self.assertIn("spec.rules[0].kind", out)
 
+    def test_a_present_object_without_effect_is_rejected_with_the_reason(self):
+        self.write(
+            "idle.yaml",
+            objects.target("shop", "orphan", "api", [("shop", "web")], ("HTTPRouteGroup", "missing", ["read"])),
+            objects.retry("shop", "again", "web", [("shop", "api")]),
+            objects.split("shop", "b", "api", api=1),
+            objects.split("shop", "a", "api", api=1),
+            objects.upstream_setting("shop", "none", "gone.shop.svc.cluster.local", connectionSettings={}),
+            objects.mesh_config() | {"metadata": {"name": "osm-mesh-config", "namespace": "shop"}},
+            objects.namespace("far", labels={}),
+            objects.target("far", "x", "api", [("shop", "web")], ("HTTPRouteGroup", "books", ["read"])),
+            objects.target("far", "y", "api", [("shop", "web")], ("HTTPRouteGroup", "books", ["read"])),
+        )
+        for kind, name, says in (
+            ("tt", "shop/orphan", "HTTPRouteGroup shop/missing is not there"),
+            ("rty", "shop/again", "enableRetryPolicy"),
+            ("ts", "shop/b", "shop/a already splits"),
+            ("uts", "shop/none", "Service shop/gone is not there"),
+            ("mc", "shop/osm-mesh-config", "the mesh reads MeshConfig osm-system/osm-mesh-config"),
+            ("tt", "far/x", "namespace far is not in the mesh"),
+            ("tt", "far/y", "namespace far is not in the mesh"),
+        ):
+            with self.subTest(name):
+                code, out, err = self.osm("status", kind, name, "--wait", "--timeout", "20s")
+                self.assertEqual(code, 1, out + err)
+                self.assertRegex(out, rf"{name}: Rejected")
+                self.assertIn(says, " ".join(out.split()))
+                self.assertIn("idle.yaml", out)
+        for kind, name in (("ts", "shop/a"), ("mc", "osm-system/osm-mesh-config")):
+            self.assertEqual(self.status(kind, name)[1]["phase"], "Applied", name)
+
+    def test_an_object_whose_namespace_leaves_the_mesh_is_rejected_and_a_deleted_one_is_not(self):
+        self.write("far.yaml", objects.namespace("far"), objects.routes("far", "books", read={"methods": ["GET"]}))
+        self.assertEqual(self.status("htr", "far/books", "--wait")[0], 0)
+        self.write(
+            "far.yaml", objects.namespace("far", labels={}), objects.routes("far", "books", read={"methods": ["GET"]})
+        )
+        code, answer = wait_for("it is rejected", lambda: self.status("htr", "far/books") if self.left("far") else None)
+        self.assertEqual((code, answer["phase"], answer["removed"]), (1, "Rejected", True))
+        (self.mesh / "far.yaml").unlink()
+        wait_for("it is gone", lambda: self.status("htr", "far/books")[0] == 0)
+
+    def left(self, ns):
+        return f"namespace {ns} is not in the mesh" in self.osm("problems")[1]
+
     def test_a_controller_that_is_not_ready_is_waited_for_and_ctrl_c_ends_the_wait(self):
         self.assertEqual(self.controller.stop(), 0)
         self.write_text("half.yaml", "not: [yaml")

@@ -61,7 +61,7 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   SharedList<MeshRootCertificate> list_root_certificates() const override;
   bool has_synced() const override;
   std::vector<Problem> list_problems() const override;
-  ObjectSource source_of(const ObjectKey& key) const override;
+  std::optional<ObjectSource> source_of(const ObjectKey& key) const override;
   Subscription subscribe(
       std::function<void(const std::vector<ObjectKey>& changed)> on_change) override;
 

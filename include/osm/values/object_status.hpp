@@ -16,8 +16,11 @@ namespace osm::inline v1 {
 
 // Phase of an object's newest version.
 enum class ObjectPhase {
-  kRejected,  // left out: the object is invalid; see `problems`
-  kPending,   // the change is not read yet, or some concerned proxies have not applied it
+  // Left out: the object is invalid, its namespace is not in the mesh, or nothing of it has an
+  // effect (a flag is off, another object comes first, all that it names is missing); see
+  // `problems`.
+  kRejected,
+  kPending,  // the change is not read yet, or some concerned proxies have not applied it
   // Some proxies refuse the object and are served without it, or they refused the newest
   // configuration and keep an older one. The others have applied it.
   kRefused,

@@ -217,6 +217,24 @@ TEST_SUITE("kubernetes::StatusWriter") {
     CHECK(api.count(kEvents) == 2);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a policy without effect is not Accepted until it has one") {
+    statuses[kTarget] = rejected({problem("is not there", ErrorCode::kDanglingReference)});
+    statuses[kTarget].removed = false;
+    problems = statuses[kTarget].problems;
+    start();
+    executor.run_for(2s);
+    CHECK(condition("Accepted").at("status") == "False");
+    CHECK(condition("Accepted").at("reason") == "DanglingReference");
+    CHECK(condition("Accepted").at("message") == "without effect: spec.rules: is not there");
+    CHECK(condition("Programmed").at("reason") == "NotAccepted");
+    statuses[kTarget] = applied(1);
+    problems.clear();
+    writer->on_mesh();
+    executor.run_for(1min);
+    CHECK(condition("Accepted").at("status") == "True");
+    CHECK(condition("Programmed").at("status") == "True");
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a change travels: pending with its share, then applied") {
     statuses[kTarget].phase = ObjectPhase::kPending;
     statuses[kTarget].applied = 1;

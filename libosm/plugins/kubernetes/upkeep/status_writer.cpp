@@ -38,10 +38,12 @@ std::string texts_of(const std::vector<Problem>& problems) {
 
 Condition accepted(const ObjectStatus& status) {
   const std::string wrong = texts_of(status.problems);
-  if (status.phase == ObjectPhase::kRejected)
+  if (status.phase == ObjectPhase::kRejected) {
+    const std::string what = status.removed ? "left out of the mesh" : "without effect";
     return {"Accepted", "False",
             status.problems.empty() ? "Rejected" : reason_text(status.problems.front().code),
-            wrong.empty() ? "left out of the mesh" : "left out of the mesh: " + wrong};
+            wrong.empty() ? what : what + ": " + wrong};
+  }
   return {"Accepted", "True", "Accepted", wrong.empty() ? "in use" : "in use, but: " + wrong};
 }
 
