@@ -111,7 +111,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   refresh_permissive();
   refresh_clients(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
-  refresh_problems(spec);
+  refresh_problems(spec, before);
   note_objects(spec.objects, before, *index_before);
   if (next_.changes.empty() && !reports_changed_) return nullptr;
   published_ = true;
@@ -389,13 +389,21 @@ std::vector<Problem> MeshBuilder::source_problems() const {
   return out;
 }
 
-void MeshBuilder::refresh_problems(const SpecChanges& spec) {
+void MeshBuilder::refresh_problems(const SpecChanges& spec, const model::MeshSnapshot& before) {
   // Settings of the mode and of egress change everything.
   if (spec.splits || next_.changes.everything || !next_.changes.services.empty()) {
     entry_problems_ = check_outside(next_.services, next_.config.proxy.egress);
     for (Problem& problem :
          check_apexes(next_.services, spec_.objects().splits, next_.config.proxy.permissive))
       entry_problems_.push_back(std::move(problem));
+  }
+  unknown_sources_.update(spec, spec_.spec(), before, next_, *index_);
+  if (spec.splits || spec.routes || !spec.targets.empty() || next_.changes.everything ||
+      !next_.changes.services.empty()) {
+    reference_problems_ = check_header_names(spec_.objects(), *index_);
+    if (!next_.config.proxy.permissive)
+      for (Problem& problem : check_backends(next_.services, spec_.objects().splits, *index_))
+        reference_problems_.push_back(std::move(problem));
   }
   if (!published_ || changes(spec, kinds::kServiceProvider) || !spec.services.empty())
     order_problems_ = check_provider_orders(spec_.objects(), endpoints_.providers());
@@ -408,11 +416,13 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec) {
   add(order_problems_);
   add(ingress_problems_);
   add(entry_problems_);
+  add(reference_problems_);
   add(client_problems_);
   add(telemetry_problems_);
   add(provider_problems_);
   add(source_problems());
   claims_.add_problems(all);
+  unknown_sources_.add_problems(all);
   port_conflicts_.add_problems(next_.workloads, all);
 
   std::sort(all.begin(), all.end());

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/check_references.hpp"
 #include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
 #include "catalog/resolve_clients.hpp"
@@ -106,7 +107,7 @@ class MeshBuilder {
   void refresh_telemetry(const SpecChanges& spec);
   void refresh_workloads(const SpecChanges& spec);
   std::vector<Problem> source_problems() const;
-  void refresh_problems(const SpecChanges& spec);
+  void refresh_problems(const SpecChanges& spec, const model::MeshSnapshot& before);
   void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
                     const PolicyIndex& index_before);
 
@@ -137,8 +138,10 @@ class MeshBuilder {
   std::vector<Problem> limit_problems_;
   std::vector<Problem> order_problems_;  // of ServiceProviders
   std::vector<Problem> ingress_problems_;
-  std::vector<Problem> entry_problems_;   // of settled entries
-  std::vector<Problem> client_problems_;  // of Retries and Egresses
+  std::vector<Problem> entry_problems_;  // of settled entries
+  UnknownSources unknown_sources_;
+  std::vector<Problem> reference_problems_;  // of splits and matches, by TrafficTargets
+  std::vector<Problem> client_problems_;     // of Retries and Egresses
   std::vector<Problem> telemetry_problems_;
   std::vector<Problem> provider_problems_;  // problems of workload providers that threw
   ObjectChanges object_changes_;

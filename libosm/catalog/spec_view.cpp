@@ -69,6 +69,9 @@ SpecChanges SpecView::refresh() {
   SpecChanges changes;
   const bool everything = std::exchange(everything_, false);
   const std::set<ObjectKey> stale = std::exchange(stale_, {});
+  changes.accounts = std::any_of(stale.begin(), stale.end(), [](const ObjectKey& key) {
+    return key.is(kinds::kServiceAccount);
+  });
   if (everything || stale.contains(config_key_)) refresh_config(changes.objects);
   if (everything) {
     objects_.control_plane_namespace = spec_.control_plane_namespace();

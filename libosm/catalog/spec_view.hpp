@@ -17,6 +17,7 @@ struct SpecChanges {
   bool namespaces = false;
   bool splits = false;
   bool routes = false;
+  bool accounts = false;  // ServiceAccount objects, which the view does not hold
   std::set<ServiceName> services;
   std::set<smi::ObjectName> targets;
   std::map<ObjectKey, bool> objects;  // all of the above and every other kind; false: removed
