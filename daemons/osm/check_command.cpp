@@ -15,6 +15,7 @@ namespace {
 struct CheckFlags {
   std::string mesh_name = "osm";
   bool before = false;
+  bool strict = false;
 };
 
 void append(Findings& findings, Findings more) {
@@ -45,11 +46,12 @@ Result<Findings> check_cluster(const Flags& flags, const CheckFlags& options) {
 int run_check(const Flags& flags, const CheckFlags& options) {
   if (options.before || !flags.client().is_local()) {
     const auto findings = check_cluster(flags, options);
-    return findings.ok() ? print_findings(flags, *findings) : fail(flags, findings.error());
+    return findings.ok() ? print_findings(flags, *findings, options.strict)
+                         : fail(flags, findings.error());
   }
   Findings findings;
   const auto asked = check_mesh(flags.client(), findings);
-  return asked.ok() ? print_findings(flags, findings) : fail(flags, asked.error());
+  return asked.ok() ? print_findings(flags, findings, options.strict) : fail(flags, asked.error());
 }
 
 }  // namespace
@@ -60,8 +62,8 @@ void add_check(CLI::App& root, Flags& flags) {
       command(root, flags, "check", "Faults of the cluster and of the mesh, each with its remedy",
               "osm check --pre         (before `osm install`)\n"
               "  osm check\n"
-              "  osm check -o json");
-  app->footer(app->get_footer() + "\n\nExit codes: 0 no fault, warnings included; 1 a fault");
+              "  osm check --strict -o json");
+  add_strict(*app, options->strict);
   app->add_flag("--pre", options->before,
                 "Check that the mesh can be installed: version, permissions, other meshes");
   app->add_option("--mesh-name", options->mesh_name, "Name of the mesh")->capture_default_str();

@@ -125,6 +125,12 @@ CLI::App* cluster_command(CLI::App& parent, Flags& flags, const char* name, cons
   return app;
 }
 
+void add_strict(CLI::App& app, bool& strict) {
+  app.footer(app.get_footer() +
+             "\n\nExit codes: 0 no errors, and with --strict no warnings; 1 there are some");
+  app.add_flag("--strict", strict, "End with 1 for warnings too, not for errors only");
+}
+
 void add_output(CLI::App& app, Flags& flags) {
   app.add_option("-o,--output", flags.output, "table, or json or yaml for programs")
       ->check(CLI::IsMember({"table", "json", "yaml"}))

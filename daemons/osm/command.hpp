@@ -54,6 +54,9 @@ CLI::App* command(CLI::App& parent, Flags& flags, const char* name, const char* 
 CLI::App* cluster_command(CLI::App& parent, Flags& flags, const char* name, const char* what,
                           const char* example, bool prints = true);
 
+// --strict, of the commands that end with 1 for faults.
+void add_strict(CLI::App& app, bool& strict);
+
 // -o table|json|yaml.
 void add_output(CLI::App& app, Flags& flags);
 
@@ -91,6 +94,7 @@ void add_proxy(CLI::App& root, Flags& flags);
 void add_policy(CLI::App& root, Flags& flags);
 void add_graph(CLI::App& root, Flags& flags);
 void add_check(CLI::App& root, Flags& flags);
+void add_problems(CLI::App& root, Flags& flags);
 void add_verify(CLI::App& root, Flags& flags);
 void add_namespace(CLI::App& root, Flags& flags);
 void add_metrics(CLI::App& root, Flags& flags);

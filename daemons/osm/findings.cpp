@@ -110,12 +110,13 @@ Result<std::optional<std::set<std::string>>> check_mesh(const AdminClient& clien
   return add_proxies(client, findings);
 }
 
-int print_findings(const Flags& flags, const Findings& findings) {
+int print_findings(const Flags& flags, const Findings& findings, bool strict) {
   const json::object told = as_json(findings);
   std::cout << (flags.for_programs() ? flags.written(told) : show_check(told));
   if (!std::cout.flush()) return kFailed;
   for (const Finding& finding : findings)
-    if (finding.verdict == Verdict::kFault) return kFailed;
+    if (finding.verdict == Verdict::kFault || (strict && finding.verdict == Verdict::kWarning))
+      return kFailed;
   return kDone;
 }
 

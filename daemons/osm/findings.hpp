@@ -20,7 +20,8 @@ using Findings = std::vector<Finding>;
 Result<std::optional<std::set<std::string>>> check_mesh(const AdminClient& client,
                                                         Findings& findings);
 
-// Prints the faults first. Result: the exit code: kFailed if there is a fault.
-int print_findings(const Flags& flags, const Findings& findings);
+// Prints the faults first. Result: the exit code: kFailed if there is a fault, or with `strict` a
+// warning.
+int print_findings(const Flags& flags, const Findings& findings, bool strict = false);
 
 }  // namespace osm::cli

@@ -106,9 +106,7 @@ int main(int argc, char** argv) {
   add_proxy(app, flags);
   add_policy(app, flags);
   add_graph(app, flags);
-  query(app, flags, "problems",
-        "Objects that the controller left out of the mesh, with the reasons", "osm problems",
-        "/v1/problems", show_problems);
+  add_problems(app, flags);
   query(app, flags, "providers",
         "Endpoints providers in order of precedence, and whether they are current", "osm providers",
         "/v1/providers", show_providers);

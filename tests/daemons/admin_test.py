@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The admin API and the `osm` command on top of it answer as documented; problems are in logs, metrics and
-lists.
+"""The admin API and the `osm` command on top of it answer as documented.
 
 usage: admin_test.py --bin DIRECTORY
 """
@@ -319,90 +318,6 @@ class Admin(ShopTest):
             self.assertEqual(hosts.read_text(), "192.0.2.9 own\n" + (out / "hosts").read_text())
         subprocess.run(commands[0], shell=True, check=True)  # as `osm vm leave` says
         self.assertEqual(hosts.read_text(), "192.0.2.9 own\n")
-
-    def test_check_and_verify_name_the_fault_and_its_remedy(self):
-        code, out, _ = self.osm("check")
-        self.assertEqual(code, 0, out)
-        self.assertRegex(out, r"ok +Proxies +0 are connected")
-        self.write_text("unknown.yaml", "kind: [unclosed\n")
-        wait_for("the problem", lambda: self.osm("check")[0] == 1)
-        finding = self.as_json("check")[1]["findings"][0]
-        self.assertEqual(
-            (finding["verdict"], finding["remedy"]), ("fault", "see `osm support error-info invalid-syntax`")
-        )
-        code, out, _ = self.osm("verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1")
-        self.assertEqual(code, 1)
-        self.assertRegex(out, r"fault +Proxy shop/web-1 +it is not connected to a controller")
-        self.assertEqual(self.osm("verify", "connectivity", "--from-pod", "shop/web-1")[0], 2)
-        code, out, _ = self.osm(
-            "verify", "ingress", "--from-address", "198.51.100.7", "--to-service", "shop/api", "--to-port", "8080"
-        )
-        self.assertEqual(code, 3, out)
-
-    def test_two_services_with_one_address_are_a_conflict(self):
-        self.assertEqual(self.osm("policy", "check-conflicts")[0], 0)
-        self.write("twice.yaml", objects.service("shop", "b-twice", "10.9.0.1", 80, 8080))
-        wait_for("the conflict", lambda: self.osm("policy", "check-conflicts", "-n", "shop")[0] == 1)
-        self.assertIn("conflicting-address", self.osm("policy", "check-conflicts")[1])
-        self.assertEqual(self.osm("policy", "check-conflicts", "-n", "other")[1], "No problems.\n")
-
-    def test_a_problem_is_logged_once_counted_listed_and_told_when_it_is_gone(self):
-        broken = objects.books_for("broken", "web", "api")
-        broken["spec"]["rules"][0]["kind"] = "Nonsense"
-        self.write("broken.yaml", broken)
-        gone = 'osm_problems{code="invalid-field",severity="error"}'
-        wait_for("the metric", lambda: self.controller.metric(gone) == 1)
-        [line] = wait_for("the line", lambda: self.controller.log("shop/broken"))
-        self.assertEqual(line["level"], "warning")
-        self.assertEqual(line["code"], "invalid-field")
-        self.assertEqual(line["file"], str(self.mesh / "broken.yaml"))
-        self.assertEqual(line["object"], "TrafficTarget shop/broken")
-        self.assertEqual(line["field"], "spec.rules[0].kind")
-
-        code, answer = self.as_json("problems")
-        self.assertEqual(code, 0)
-        [problem] = answer["problems"]
-        self.assertEqual(
-            (problem["code"], problem["object"], problem["path"], problem["field"]),
-            ("invalid-field", "TrafficTarget shop/broken", str(self.mesh / "broken.yaml"), "spec.rules[0].kind"),
-        )
-        self.assertIn("Nonsense", (self.mesh / "broken.yaml").read_text().splitlines()[problem["line"] - 1])
-        self.assertEqual(problem["severity"], "error")
-        self.assertIn(f"broken.yaml:{problem['line']}: TrafficTarget shop/broken", self.osm("problems")[1])
-        # The rest of the mesh goes on, and the check quotes the problem.
-        code, answer = self.as_json("policy", "check", "shop/web", "shop/api")
-        self.assertTrue(answer["allowed"])
-        self.assertEqual(answer["problems"], [problem])
-
-        # Lines that move are the same problem.
-        self.write_text("broken.yaml", "\n\n\n" + json.dumps(broken))
-        wait_for("the line to move", lambda: self.as_json("problems")[1]["problems"][0]["line"] != problem["line"])
-        (self.mesh / "broken.yaml").unlink()
-        wait_for("the problem to go", lambda: self.controller.metric(gone) == 0)
-        [resolved] = wait_for("the line", lambda: self.controller.log("resolved: "))
-        self.assertIn("shop/broken", resolved["message"])
-        self.assertEqual(len(self.controller.log("shop/broken")), 2)
-        self.assertEqual(self.osm("problems")[1], "No problems.\n")
-
-    def test_errors_come_before_notices_and_only_they_are_counted_as_errors(self):
-        udp = objects.service("shop", "a-udp", "10.9.0.7", 53)
-        udp["spec"]["ports"][0].update(name="dns", protocol="UDP")
-        self.write("udp.yaml", udp)
-        notices = 'osm_problems{code="unused-field",severity="notice"}'
-        wait_for("the notice", lambda: self.controller.metric(notices) == 1)
-        self.assertEqual([line["level"] for line in self.controller.log("shop/a-udp")], ["info"])
-        self.write_text("unknown.yaml", "kind: [unclosed\n")
-        wait_for("both", lambda: len(self.as_json("problems")[1]["problems"]) == 2)
-        first, second = self.osm("problems")[1].splitlines()
-        self.assertTrue(first.startswith("error: "), first)
-        self.assertTrue(second.startswith("notice: "), second)
-
-    def test_a_file_that_cannot_be_parsed_keeps_its_last_good_content_and_is_told(self):
-        self.write_text("shop.yaml", "kind: [unclosed\n")
-        wait_for("the problem", lambda: self.controller.log("shop.yaml:"))
-        self.assertIn("invalid-syntax", self.osm("problems")[1])
-        self.assertEqual(self.osm("policy", "check", "shop/web", "shop/api")[0], 0)
-        self.assertEqual(self.controller.http("/health/ready")[0], 200)
 
     def test_vm_bootstrap_writes_files_that_only_their_owner_reads(self):
         out = self.folder / "machine"

@@ -111,6 +111,12 @@ COMMANDS = {
         ),
     ),
     "problems": Command("problems -o json", problems, (0, [DANGLING])),
+    "problems --strict": Command("problems --strict -o json", problems, (1, [DANGLING])),
+    "status of an object without effect": Command(
+        "status traffictarget shop/orphan -o json",
+        lambda answer: (answer["phase"], answer["removed"], problems(answer)),
+        (1, ("Rejected", False, [DANGLING])),
+    ),
     "proxy list": Command(
         "proxy list -o json",
         proxies,
@@ -120,6 +126,7 @@ COMMANDS = {
         "status traffictarget shop/web-api --wait --timeout 20s -o json", progress, (0, ("Applied", 2, 2, [], []))
     ),
     "check": Command("check -o json", findings, (0, [WARNED, COUNTED, ("ok", "Proxies", "2 are connected")])),
+    "check --strict": Command("check --strict -o json", lambda answer: "findings" in answer, (1, True)),
     "certificate list": Command(
         "certificate list -o json",
         certificates,
@@ -234,8 +241,8 @@ class EnvironmentsTest:
         def told():
             code, answer = self.mesh.osm_json("problems", at=self.last)
             causes = [p["cause"] for p in answer["problems"] if p["code"] == "refused-by-proxy"]
-            if code != 0 or not causes:
-                raise NotYet(answer)
+            if code != 1 or not causes:
+                raise NotYet((code, answer))
             return causes
 
         self.assertIn(": shop/api-1 (", str(wait_for("the refusal", told, 20, interval=0.25)))
@@ -247,6 +254,7 @@ class EnvironmentsTest:
             self.addCleanup(self.mesh.delete, BROKEN)
             code, answer = self.mesh.osm_json("problems")
             self.assertIn("TrafficTarget shop/broken", [p["object"] for p in answer["problems"]])
+            self.assertEqual((code, self.mesh.osm("check")[0]), (1, 1))
             return
         with self.assertRaisesRegex(environments.Refused, r"spec\.rules\[0\]\.kind"):
             self.mesh.write(BROKEN)
