@@ -47,9 +47,11 @@ std::string detail_of(const TrafficPolicy& policy) {
 }
 
 void add_targets(const std::vector<TrafficPolicy>& policies, Edges& edges) {
-  for (const TrafficPolicy& policy : policies)
+  for (const TrafficPolicy& policy : policies) {
+    if (policy.http_routes.empty() && !policy.tcp) continue;  // its rules lead to nothing
     edges.insert({policy.source.identity.str(), policy.destination.identity.str(), kMutualTls,
                   "TrafficTarget " + policy.target.str(), detail_of(policy)});
+  }
 }
 
 const char* encryption_of(EgressProtocol protocol) {

@@ -262,8 +262,13 @@ class Admin(ShopTest):
                 ("198.51.100.0/24", "Service shop/api"): ("none", "IngressBackend shop/in"),
             },
         )
+        self.write(
+            "nothing.yaml",
+            objects.target("shop", "nothing", "web", [("shop", "api")], ("HTTPRouteGroup", "missing", ["read"])),
+        )
+        wait_for("it is read", lambda: "shop/nothing" in self.osm("problems")[1])
         code, out, _ = self.osm("graph")
-        self.assertEqual((code, len(out.splitlines())), (0, 4))
+        self.assertEqual((code, len(out.splitlines())), (0, 4), out)
         self.assertIn('"shop/web" -> "shop/api"', self.osm("graph", "-o", "dot")[1])
         self.assertRegex(self.osm("graph", "-o", "mermaid")[1], r'n\d\["shop/web"\]')
         picture = xml.etree.ElementTree.fromstring(self.osm("graph", "-o", "svg")[1])
