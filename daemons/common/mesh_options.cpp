@@ -16,6 +16,19 @@ std::string check_tcp_address(const std::string& text) {
   return address->is_unix() ? "a Unix socket is not supported here; write HOST:PORT" : "";
 }
 
+// A host in the form in which objects have it.
+CLI::Validator one_form() {
+  return {[](std::string& text) -> std::string {
+            auto name = host_name_of(text);
+            if (!name)
+              return '\'' + text +
+                     "' must be a host name or an IP address, without scheme, port and brackets";
+            text = *std::move(name);
+            return "";
+          },
+          ""};
+}
+
 void add_etcd_options(CLI::App& app, CaOptions& options) {
   const auto group = app.add_option_group("etcd (as the store of the CA or the mesh)");
   group
@@ -56,7 +69,8 @@ void add_cert_manager_options(CLI::App& app, CaOptions& options) {
 void add_vault_options(CLI::App& app, CaOptions& options) {
   VaultProvider& vault = options.vault;
   const auto group = app.add_option_group("Vault (--certificate-manager vault)");
-  group->add_option("--vault-host", vault.host, "Host of Vault: a DNS name or an IP address");
+  group->add_option("--vault-host", vault.host, "Host of Vault: a DNS name or an IP address")
+      ->transform(one_form());
   group->add_option("--vault-port", vault.port, "Its port")->type_name("PORT");
   group->add_option("--vault-protocol", vault.protocol, "https; or http, to this machine only")
       ->check(CLI::IsMember({"https", "http"}));
@@ -72,8 +86,10 @@ void add_vault_options(CLI::App& app, CaOptions& options) {
                     "PEM file: roots to verify Vault's certificate; default: the system's");
   group->add_option("--vault-namespace", vault.vault_namespace, "A namespace of Vault Enterprise");
   const auto roots = app.add_option_group("Vault of a MeshRootCertificate");
-  roots->add_option("--vault-allowed-host", options.vault_allowed_hosts,
-                    "Host that the object may name, beside --vault-host; may be repeated");
+  roots
+      ->add_option("--vault-allowed-host", options.vault_allowed_hosts,
+                   "Host that the object may name, beside --vault-host; may be repeated")
+      ->transform(one_form());
   roots->add_option("--vault-token-dir", options.vault_token_dir,
                     "Directory of the token files that the object may name (machines only)");
 }

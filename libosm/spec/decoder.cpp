@@ -151,8 +151,8 @@ bool consists_of(std::string_view text, std::string_view marks) {
 
 std::string host_of(const Field& field) {
   const auto text = field.text();
-  if (!text || model::is_ipv6(*text)) return text.value_or("");
-  if (auto name = dns_name_of(*text)) return *std::move(name);
+  if (!text) return {};
+  if (auto name = host_name_of(*text)) return *std::move(name);
   field.refuse("must be a host name or an IP address, without scheme and port");
   return {};
 }

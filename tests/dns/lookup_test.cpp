@@ -206,6 +206,16 @@ TEST_SUITE("dns::read_answer") {
 }
 
 TEST_SUITE("dns::look_up") {
+  TEST_CASE("name servers are read as other hosts are: with a port, and a dot at their end") {
+    for (const char* server : {"192.0.2.53", "192.0.2.53.", "192.0.2.53:5353", "192.0.2.53.:53",
+                               "2001:db8::53", "[2001:db8::53]", "[2001:db8::53]:53"})
+      CHECK_MESSAGE(check_servers({server}).ok(), server);
+    for (const char* server :
+         {"", "ns.example.com", "192.0.2.53:0", "192.0.2.53:65536", "192.0.2.53:", "192.0.2",
+          "[192.0.2.53]:53", "[2001:db8::53]53", "[2001:db8::53", "2001:db8::53:x"})
+      CHECK_MESSAGE(!check_servers({server}).ok(), server);
+  }
+
   TEST_CASE("one round tells answers, errors and silence of a name server apart") {
     NameServer server;
     const Question good{RecordType::kA, "good.shop"};

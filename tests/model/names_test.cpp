@@ -57,6 +57,11 @@ TEST_SUITE("model::names") {
     CHECK(dns_name_of("api") == "api");
     for (const char* bad : {"", ".", "a..", "a b", "a_b", "\xc3\xa4"})
       CHECK_FALSE(dns_name_of(bad).has_value());
+    CHECK(host_name_of("API.Example.com.") == "api.example.com");
+    CHECK(host_name_of("10.0.0.1.") == "10.0.0.1");
+    CHECK(host_name_of("fd00::7") == "fd00::7");
+    for (const char* bad : {"", "[fd00::7]", "api:80", "https://api", "a_b"})
+      CHECK_FALSE(host_name_of(bad).has_value());
     const auto host = model::host_of("Api.shop.:8080");
     REQUIRE(host);
     CHECK(host->name == "api.shop");

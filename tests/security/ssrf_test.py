@@ -87,7 +87,7 @@ class NothingAllowed(Case):
 
 
 class HostAllowed(Case):
-    FLAGS = ("--vault-allowed-host", "127.0.0.1")
+    FLAGS = ("--vault-allowed-host", "127.0.0.1.")  # flags are read as objects are
 
     def test_a_file_is_not_read_without_a_directory_of_token_files(self):
         self.declare(self.secret)

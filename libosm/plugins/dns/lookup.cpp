@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "base/numbers.hpp"
+#include "model/host.hpp"
 #include "model/ip_address.hpp"
 
 namespace osm::inline v1::dns {
@@ -28,34 +31,27 @@ struct FreeChannel {
 };
 using Channel = std::unique_ptr<std::remove_pointer_t<ares_channel>, FreeChannel>;
 
-std::string joined(const std::vector<std::string>& servers) {
-  std::string out;
-  for (const std::string& server : servers) out.append(out.empty() ? "" : ",").append(server);
-  return out;
+// "192.0.2.53", "192.0.2.53:53", "2001:db8::53" or "[2001:db8::53]:53", as c-ares reads them. It
+// passes over others. nullopt: the text is none.
+std::optional<std::string> server_of(std::string_view text) {
+  if (model::is_ipv6(text)) return std::string(text);
+  if (const auto end = text.find(']'); text.starts_with('[') && end != std::string_view::npos) {
+    const std::string_view rest = text.substr(end + 1);
+    const bool port = rest.empty() || (rest.starts_with(':') && port_of(rest.substr(1)));
+    return port && model::is_ipv6(text.substr(1, end - 1)) ? std::optional(std::string(text))
+                                                           : std::nullopt;
+  }
+  const auto host = model::host_of(text);
+  if (!host || !model::is_ipv4(host->name)) return std::nullopt;
+  return host->name + (host->port ? ':' + std::to_string(number(*host->port)) : "");
 }
 
-// "192.0.2.53", "192.0.2.53:53", "2001:db8::53" or "[2001:db8::53]:53". c-ares passes over others.
-bool is_server(std::string_view text) {
-  std::string_view host = text;
-  std::string_view port = "53";
-  const bool brackets = text.starts_with('[');
-  const auto end = text.find(']');
-  if (brackets) {
-    if (end == std::string_view::npos) return false;
-    host = text.substr(1, end - 1);
-    if (const auto rest = text.substr(end + 1); !rest.empty()) {
-      if (rest.front() != ':') return false;
-      port = rest.substr(1);
-    }
-  } else if (const auto colon = text.find(':');
-             colon == text.rfind(':') && colon != std::string_view::npos) {
-    host = text.substr(0, colon);
-    port = text.substr(colon + 1);
-  }
-  unsigned number = 0;
-  const auto [read, fault] = std::from_chars(port.data(), port.data() + port.size(), number);
-  return fault == std::errc() && read == port.data() + port.size() && number > 0 &&
-         number <= 65535 && (model::is_ipv6(host) || (!brackets && model::is_ipv4(host)));
+// Precondition: check_servers().
+std::string joined(const std::vector<std::string>& servers) {
+  std::string out;
+  for (const std::string& server : servers)
+    out.append(out.empty() ? "" : ",").append(server_of(server).value_or(server));
+  return out;
 }
 
 // Null: the system's configuration cannot be used.
@@ -253,7 +249,7 @@ Status check_servers(const std::vector<std::string>& servers) {
     return Error{ErrorCode::kInvalidArgument,
                  "more than " + std::to_string(kMaxServers) + " name servers; give fewer"};
   for (const std::string& server : servers) {
-    if (!is_server(server))
+    if (!server_of(server))
       return Error{ErrorCode::kInvalidArgument,
                    "'" + server +
                        "' is no name server; give an IP address, with a port if it is not 53: "
