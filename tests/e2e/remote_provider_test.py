@@ -106,16 +106,17 @@ class RemoteProvider(meshcase.MeshCase):
     def test_an_instance_is_called_at_a_port_of_its_own(self):
         own = PORT + 7  # and the Service's target port is PORT
         self.serve(self.server, port=own)
+        self.catalog.register("server", self.server.address, "server", own, "server", **{"osm-port": "http"})
+
+        def moved():
+            clusters = self.client.admin("/clusters")[1]
+            if f"{self.server.address}:{own}::" not in clusters or f"{self.server.address}:{PORT}::" in clusters:
+                raise NotYet(clusters)
+            return True
+
+        wait_for("the client has the new port only", moved, 20)
+        self.wait_for_status(self.client, 200, "server.server")
         with meshcase.Load(self.client) as load:
-            self.catalog.register("server", self.server.address, "server", own, "server", **{"osm-port": "http"})
-
-            def moved():
-                clusters = self.client.admin("/clusters")[1]
-                if f"{self.server.address}:{own}::" not in clusters or f"{self.server.address}:{PORT}::" in clusters:
-                    raise NotYet(clusters)
-                return True
-
-            wait_for("the client has the new port only", moved, 20)
             load.check(self, more=50)
         told = self.rig.osm_json("policy", "explain", "client/client", "server.server", "--path", "/books-bought")
         [way] = told["ways"]
