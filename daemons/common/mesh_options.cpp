@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/host_name.hpp"
+
 namespace osm::daemon {
 namespace {
 

@@ -84,9 +84,6 @@ OSM_API bool is_dns_name(std::string_view text);
 OSM_API std::string normal_dns_name(std::string_view text);
 // The same of a DNS name of a host; nullopt: it is none.
 OSM_API std::optional<std::string> dns_name_of(std::string_view text);
-// A host in its one form: a DNS name as of dns_name_of(), or the literal of an IPv4 or IPv6
-// address, without brackets; nullopt: it is neither.
-OSM_API std::optional<std::string> host_name_of(std::string_view text);
 // Canonical lower-case UUID text.
 OSM_API bool is_uuid(std::string_view text);
 

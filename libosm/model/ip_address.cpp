@@ -7,7 +7,6 @@
 #include <string>
 
 #include "osm/detail/api.hpp"
-#include "osm/ids.hpp"
 
 namespace osm::inline v1::model {
 namespace {
@@ -36,11 +35,3 @@ OSM_API bool is_unicast_ipv4(std::string_view text) {
 }
 
 }  // namespace osm::inline v1::model
-
-namespace osm::inline v1 {
-
-std::optional<std::string> host_name_of(std::string_view text) {
-  return model::is_ipv6(text) ? std::string(text) : dns_name_of(text);
-}
-
-}  // namespace osm::inline v1

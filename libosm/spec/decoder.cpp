@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/host_name.hpp"
 #include "base/numbers.hpp"
 #include "model/ip_address.hpp"
 #include "model/names.hpp"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_name.hpp"
 #include "model/host.hpp"
 
 using namespace osm;
