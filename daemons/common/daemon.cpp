@@ -78,7 +78,6 @@ int run(const RunOptions& options, const Start& start) {
   OwnRuntime runtime({.threads = std::max(2U, std::thread::hardware_concurrency()),
                       .blocking_threads = 4,
                       .least = options.least});
-  describe_metrics(runtime.registry());
   runtime.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
   const std::chrono::duration<double> started = runtime.clock.wall_now().time_since_epoch();
   runtime.metrics.set("process_start_time_seconds", {}, started.count());

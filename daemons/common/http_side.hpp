@@ -38,7 +38,4 @@ struct HttpSideOptions {
 // free. Failure: as HttpServer::start().
 Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& options);
 
-// The texts of HELP for every metric of the library and its daemons.
-void describe_metrics(net::PrometheusRegistry& metrics);
-
 }  // namespace osm::daemon

@@ -73,7 +73,7 @@ class KubernetesSource final : public MeshSource {
                  .validating_webhook = kubernetes::WebhookUpkeep{&manager},
                  .beside_osm_v1 = options_.beside_osm_v1,
                  .follow_preset = true,
-                 .status = kubernetes::StatusUpkeep{control_plane, *store_, board_.get()},
+                 .status = kubernetes::StatusUpkeep{control_plane, *store_},
                  .secrets = kubernetes::SecretUpkeep{*store_,
                                                      kubernetes::ProxyCertificateUpkeep{
                                                          manager, domains, validity, denials},

@@ -208,8 +208,6 @@ class AdminClient::Mesh final : public Controllers {
       if (!may_pass(answer.error())) return answer;
       error = answer.error();
       unanswered.emplace_back(replica.name);
-      // An object is applied only if all controllers say so.
-      if (call.path == "/v1/status") return *error;
       std::cerr << "osm: " << escape_controls(error->message, "\\x")
                 << ". The answer lacks what this controller knows\n";
     }

@@ -208,8 +208,7 @@ void tell_effect(const AdminClient& client, const Denylist& list,
   for (const auto& [uuid, workload] : before)
     std::cout << printable(after.contains(uuid) ? "still connected: " : "cut: ")
               << printable(workload + " (" + uuid + ")") << '\n';
-  if (before.empty())
-    std::cout << "No proxy with this identity was connected to this controller.\n";
+  if (before.empty()) std::cout << "No proxy with this identity was connected.\n";
   for (const ServiceIdentity& account : list.accounts) {
     const auto found =
         client.get("/v1/objects",
@@ -253,10 +252,9 @@ int change(const Flags& flags, const DenyOptions& options) {
 void add_change(CLI::App* app, Flags& flags, Identity expected, const char* named) {
   auto options = std::make_shared<DenyOptions>();
   options->expected = expected;
-  app->footer(
-      app->get_footer() +
-      "\n\nExit codes: 0 in force at every proxy of this controller; 1 failed; 5 not in time "
-      "(it continues)");
+  app->footer(app->get_footer() +
+              "\n\nExit codes: 0 in force at every connected proxy; 1 failed; 5 not in time "
+              "(it continues)");
   app->add_option(named, options->identity, "As `osm proxy list` prints it")->required();
   if (expected != Identity::kEither)
     app->add_option("--reason", options->reason, "Text for people; refusals quote it");

@@ -4,6 +4,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <map>
+#include <set>
+#include <string>
 
 #include "base/json.hpp"
 
@@ -11,9 +13,6 @@ namespace osm::cli {
 namespace {
 
 namespace json = boost::json;
-
-// Worst first.
-constexpr std::string_view kPhases[] = {"Rejected", "Refused", "Pending", "Applied"};
 
 bool has(const json::array& list, const json::value& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -23,20 +22,6 @@ json::array united(json::array list, const json::array& more) {
   for (const json::value& item : more)
     if (!has(list, item)) list.push_back(item);
   return list;
-}
-
-json::array in_both(const json::array& list, const json::array& other) {
-  json::array both;
-  for (const json::value& item : list)
-    if (has(other, item)) both.push_back(item);
-  return both;
-}
-
-std::string worst(const std::string& phase, const std::string& other) {
-  const auto rank = [](const std::string& text) {
-    return std::find(std::begin(kPhases), std::end(kPhases), text);
-  };
-  return rank(phase) < rank(other) ? phase : other;
 }
 
 // Members of the same name: lists are united, counts added, a yes of one is a yes, and a text of
@@ -83,37 +68,41 @@ void name_replica(json::object& answer, std::string_view list, const std::string
     if (json::object* fields = item.if_object()) (*fields)["replica"] = replica;
 }
 
-void merge_status(json::object& into, const json::object& other) {
-  // Generations are counted by each controller for itself.
-  const auto generation = std::max(number_at(into, "generation"), number_at(other, "generation"));
-  const auto phase = worst(text_at(into, "phase"), text_at(other, "phase"));
-  json::array absent = in_both(list_at(into, "not_connected"), list_at(other, "not_connected"));
-  merge(into, other);
-  into["generation"] = generation;
-  into["phase"] = phase;
-  into["not_connected"] = std::move(absent);
+// Each controller lists all proxies, and its own in full.
+void keep_own(json::object& answer, const std::string& replica,
+              const std::set<std::string>& answered) {
+  json::value* proxies = answer.if_contains("proxies");
+  if (proxies == nullptr || !proxies->is_array()) return;
+  json::array kept;
+  for (json::value& proxy : proxies->get_array()) {
+    std::string of = text_at(proxy, "replica");
+    if (json::object* fields = proxy.if_object(); fields && of.empty())  // of an older version
+      (*fields)["replica"] = of = replica;
+    if (of == replica || !answered.contains(of)) kept.push_back(std::move(proxy));
+  }
+  *proxies = std::move(kept);
 }
 
 }  // namespace
 
 bool is_split(std::string_view path) {
-  constexpr std::string_view kSplit[] = {"/v1/proxies",        "/v1/providers",    "/v1/problems",
-                                         "/v1/status",         "/v1/certificates", "/v1/roots",
-                                         "/v1/roots/distrust", "/v1/vm/drained"};
+  constexpr std::string_view kSplit[] = {"/v1/proxies",      "/v1/providers", "/v1/problems",
+                                         "/v1/certificates", "/v1/roots",     "/v1/roots/distrust",
+                                         "/v1/vm/drained"};
   return std::find(std::begin(kSplit), std::end(kSplit), path) != std::end(kSplit);
 }
 
 json::value join_answers(std::string_view path, std::vector<ReplicaAnswer> answers) {
   json::object joined;
+  std::set<std::string> answered;
+  for (const ReplicaAnswer& answer : answers) answered.insert(answer.replica);
   for (ReplicaAnswer& answer : answers) {
     const bool first = &answer == &answers.front();
     json::object fields = object_of(answer);
-    if (path == "/v1/proxies") name_replica(fields, "proxies", answer.replica);
+    if (path == "/v1/proxies") keep_own(fields, answer.replica, answered);
     if (path == "/v1/providers") name_replica(fields, "providers", answer.replica);
     if (first)
       joined = std::move(fields);
-    else if (path == "/v1/status")
-      merge_status(joined, fields);
     else
       merge(joined, fields);
   }

@@ -18,8 +18,8 @@ struct ReplicaAnswer {
 // True if each controller knows a part of the answer to GET `path`.
 bool is_split(std::string_view path);
 
-// Result: lists joined without repetition, each proxy with its "replica", counts added up, and the
-// least favourable phase of an object. `answers` has at least one.
+// Result: lists joined without repetition, each proxy as its own controller tells of it, and counts
+// added up. `answers` has at least one.
 boost::json::value join_answers(std::string_view path, std::vector<ReplicaAnswer> answers);
 
 }  // namespace osm::cli

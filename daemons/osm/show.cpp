@@ -53,9 +53,7 @@ std::string cell(const Map& object, std::string_view name) {
   return value ? text(*value) : "-";
 }
 
-bool is_true(const json::value& object, std::string_view name) {
-  return bool_at(object, name).value_or(false);
-}
+bool is_true(const json::value& map, std::string_view name) { return bool_at(map, name) == true; }
 
 // A row for each object of the list `name`, with a cell for each field.
 std::vector<Row> rows_of(const json::value& answer, std::string_view name,
@@ -140,7 +138,6 @@ std::string show_proxies(const json::value& answer) {
   if (proxies.empty()) return "No proxy is connected.\n" + absent;
   std::vector<Row> rows;
   std::string refusals;
-  // Several controllers were asked.
   const bool of_replicas = member(proxies.front(), "replica") != nullptr;
   for (const json::value& proxy : proxies) {
     const json::object& types = map_at(proxy, "types");
@@ -148,9 +145,8 @@ std::string show_proxies(const json::value& answer) {
     for (const std::string_view type : kTypes) {
       const json::object& state = map_at(types, type);
       row.push_back(cell(state, "state"));
-      if (const std::string nack = cell(state, "nack"); nack != "-") {
+      if (const std::string nack = cell(state, "nack"); nack != "-")
         refusals += row[0] + " refused " + std::string(type) + ": " + nack + '\n';
-      }
     }
     row.push_back(lag(types));
     row.push_back(cell(proxy, "certificate_served_until"));
@@ -170,9 +166,7 @@ std::string show_policy(const json::value& answer) {
     out += "  " + cell(object, "object");
     if (const std::string place = where(object); !place.empty()) out += "  " + place;
     out += '\n';
-    for (const json::value& route : list_at(object, "routes")) {
-      out += "    " + text(route) + '\n';
-    }
+    for (const json::value& route : list_at(object, "routes")) out += "    " + text(route) + '\n';
   }
   return out + show_problems_that_matter(answer);
 }
@@ -291,8 +285,14 @@ std::string show_status(const json::value& answer) {
                                                ? "refused: " + cell(lag, "detail")
                                                : "has not answered"});
   if (!rows.empty()) out += table({"BEHIND", "WHY"}, rows);
-  const std::string absent = joined(list_at(answer, "not_connected"));
-  if (absent != "-") out += "Not connected: " + absent + '\n';
+  const auto add = [&](const char* said, const json::array& names) {
+    if (!names.empty()) out += said + joined(names) + '\n';
+  };
+  add("Not connected: ", list_at(answer, "not_connected"));
+  add("Controllers that have not read it yet: ", list_at(answer, "replicas_behind"));
+  add("Controllers that cannot tell who has it: ", list_at(answer, "replicas_unknown"));
+  if (!bool_at(answer, "replicas_known").value_or(true))
+    out += "It is not known which other controllers live; `osm problems` says why.\n";
   for (const json::value& problem : list_at(answer, "problems")) out += problem_line(problem);
   return out;
 }

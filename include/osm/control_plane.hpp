@@ -78,8 +78,9 @@ struct ControlPlaneOptions {
   RootRotation* root_rotation = nullptr;
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
-  // Replicas tell each other of new proxies on it, to notice a certificate that is in use at two of
-  // them, and which objects proxies refused, to find them sooner. Null: this is the only replica.
+  // Replicas that share the mesh's objects (ReplicaBoard::confirmed_at) report their proxies, so
+  // that each answers for all. All notice a certificate that is in use at two of them, and find
+  // refused objects sooner. Null: this is the only replica.
   ReplicaBoard* board = nullptr;
   // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh that it was
   // made from as its control_plane.identifier.
@@ -87,8 +88,7 @@ struct ControlPlaneOptions {
   // True: a replica with many more proxies than the others on the board ends some of their streams,
   // a few at a time, so that they connect to another one (docs/adr/0053).
   bool rebalance = false;
-  // Takes machines out of their Services that ask for it (`osm vm leave`). Null: such calls are
-  // not served.
+  // Takes machines out of their Services that ask for it (`osm vm leave`). Null: none is served.
   DrainedMachines* drained = nullptr;
   // Asked before a proxy's new stream is admitted, and before a proxy's own certificate is renewed:
   // a failure refuses it, with its text; open streams go on. Thread: of the executor; must not
@@ -154,23 +154,23 @@ class OSM_API ControlPlane {
   // from now on. The requester keeps the key. The control plane does not renew the certificate.
   // `requester` is for the audit log.
   // Failure: kInvalidArgument (the request does not name exactly proxy_subject(); a thread of the
-  // executor); the manager's.
-  // Thread: any but the executor's. Blocking: until the CA answers.
+  // executor); the manager's. Thread: any but the executor's. Blocking: until the CA answers.
   virtual Result<std::shared_ptr<const certificate::Certificate>> issue_proxy_certificate(
       const Workload& workload, const std::string& request_pem, std::chrono::seconds validity,
       const certificate::Requester& requester = {}) = 0;
 
-  // Connected proxies, ordered by workload. Thread: any but the executor's. Blocking: briefly.
+  // Connected proxies of all replicas, ordered by workload, those of others as of some seconds ago.
+  // Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<Proxy> list_proxies() const = 0;
 
-  // Configuration that a proxy was sent and that it acknowledged, as JSON of
+  // Configuration that a proxy of this replica was sent and that it acknowledged, as JSON of
   // envoy.admin.v3.ConfigDump. Secrets appear as fingerprints only. `proxy`: UUID,
   // "<namespace>/<workload>" or a unique workload name.
   // Failure: kNotFound, kInvalidArgument (ambiguous). Thread: any but the executor's.
   // Blocking: briefly.
   virtual Result<std::string> config_dump(const std::string& proxy) const = 0;
 
-  // Progress of an object's newest version on its way to the proxies.
+  // Progress of an object's newest version on its way to the proxies, at all replicas.
   // Failure: kNotFound (no such object, or its kind shapes no proxy), kNotReady (not synced),
   // kUnavailable (shutting down), kInvalidArgument (on a thread of the executor). Thread: any but
   // the executor's. Blocking: briefly.

@@ -51,8 +51,8 @@ class OSM_API MeshReader {
       const ServiceName& service) const = 0;
 };
 
-// Proxies and their certificates, as far as this replica knows them. Never a precondition for
-// serving a proxy. Thread: any. Blocking: no.
+// Proxies and their certificates, as far as this replica knows them; of other replicas, what they
+// report. Never a precondition for serving a proxy. Thread: any. Blocking: no.
 class OSM_API ProxyRegistry {
  public:
   virtual ~ProxyRegistry() = default;
@@ -67,8 +67,8 @@ class OSM_API ProxyRegistry {
   // Failure: kUnknownProxy if no workload of namespace `ns` has that UUID.
   virtual Result<std::vector<MeshService>> get_services_for_proxy(const std::string& ns,
                                                                   const ProxyId& id) const = 0;
-  // Every unexpired certificate that was passed to expect_proxy(), claimed or not. The certificates
-  // of a removed workload are forgotten with its last stream.
+  // Every unexpired certificate that was passed to expect_proxy(), claimed or not, at any replica.
+  // The certificates of a removed workload are forgotten with its last stream.
   virtual std::vector<certificate::ProxyCertificate> list_proxy_certificates() const = 0;
 };
 
@@ -83,8 +83,8 @@ class OSM_API MeshCataloger : public MeshReader, public ProxyRegistry {
   // An unknown destination is no failure: the call to it is denied. Failure: as MeshReader's (the
   // source), and kInvalidArgument for a question that cannot be read, as one without a port.
   virtual Result<Explanation> explain(const CallQuestion& question) const = 0;
-  // Participants of the mesh: proxies with an issued certificate that are connected and whose
-  // workloads have endpoints. For reports only; never a filter.
+  // Participants of the mesh: proxies with an issued certificate that are connected, to any
+  // replica, and whose workloads have endpoints. Ordered. For reports only; never a filter.
   virtual std::vector<ProxyId> list_participants() const = 0;
 };
 

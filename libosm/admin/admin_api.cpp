@@ -30,9 +30,12 @@ net::Response list_proxies(const net::AdminApiOptions& options) {
   const SteadyTime now = options.runtime.clock.steady_now();
   for (const Proxy& proxy : options.control_plane.list_proxies())
     proxies.push_back(to_json(proxy, now));
-  return answer(
-      json::object{{"proxies", std::move(proxies)},
-                   {"expected", list(options.control_plane.catalog().list_proxy_certificates())}});
+  const MeshCataloger& catalog = options.control_plane.catalog();
+  json::array participants;
+  for (const ProxyId& proxy : catalog.list_participants()) participants.emplace_back(proxy.str());
+  return answer(json::object{{"proxies", std::move(proxies)},
+                             {"expected", list(catalog.list_proxy_certificates())},
+                             {"participants", std::move(participants)}});
 }
 
 Result<net::Response> config_dump(const net::AdminApiOptions& options,

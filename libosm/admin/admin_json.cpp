@@ -84,17 +84,20 @@ json::object to_json(const Proxy& proxy, SteadyTime now) {
   json::object types;
   for (const XdsType type : kXdsTypes)
     types[xds_type_text(type)] = to_json(proxy.types[static_cast<std::size_t>(type)], now);
-  return {{"name", proxy.workload.str()},
-          {"uuid", proxy.id.str()},
-          {"common_name", proxy.common_name.str()},
-          {"identity", proxy.identity.str()},
-          {"services", std::move(services)},
-          {"peer_address", proxy.peer_address},
-          {"connected_at", time_text(proxy.connected_at)},
-          {"certificate_served_until", time_text(proxy.certificate_served_until)},
-          {"certificate_not_after", time_text(proxy.certificate_not_after)},
-          {"xds", xds_variant_text(proxy.xds)},
-          {"types", std::move(types)}};
+  const bool here = proxy.connected_at != WallTime();  // another replica's is not known
+  json::object out{{"name", proxy.workload.str()},
+                   {"uuid", proxy.id.str()},
+                   {"common_name", proxy.common_name.str()},
+                   {"identity", proxy.identity.str()},
+                   {"services", std::move(services)},
+                   {"peer_address", proxy.peer_address},
+                   {"connected_at", here ? time_text(proxy.connected_at) : ""},
+                   {"certificate_served_until", time_text(proxy.certificate_served_until)},
+                   {"certificate_not_after", time_text(proxy.certificate_not_after)},
+                   {"xds", xds_variant_text(proxy.xds)},
+                   {"types", std::move(types)}};
+  if (!proxy.replica.empty()) out["replica"] = proxy.replica;
+  return out;
 }
 
 json::object to_json(const certificate::ProxyCertificate& certificate) {
@@ -154,11 +157,22 @@ json::object to_json(const ObjectStatus& status) {
                                    {"detail", lag.detail}});
   json::array absent;
   for (const WorkloadName& workload : status.not_connected) absent.emplace_back(workload.str());
-  return {{"object", status.object.str()},    {"generation", status.generation},
-          {"removed", status.removed},        {"phase", object_phase_text(status.phase)},
-          {"concerned", status.concerned},    {"applied", status.applied},
-          {"lagging", std::move(lagging)},    {"not_connected", std::move(absent)},
-          {"problems", list(status.problems)}};
+  const auto names = [](const std::vector<std::string>& replicas) {
+    return json::array(replicas.begin(), replicas.end());
+  };
+  return {{"object", status.object.str()},
+          {"generation", status.generation},
+          {"removed", status.removed},
+          {"phase", object_phase_text(status.phase)},
+          {"concerned", status.concerned},
+          {"applied", status.applied},
+          {"lagging", std::move(lagging)},
+          {"not_connected", std::move(absent)},
+          {"problems", list(status.problems)},
+          {"replicas", status.replicas},
+          {"replicas_behind", names(status.replicas_behind)},
+          {"replicas_unknown", names(status.replicas_unknown)},
+          {"replicas_known", status.replicas_known}};
 }
 
 json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {

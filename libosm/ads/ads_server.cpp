@@ -185,6 +185,9 @@ class Server final : public AdsServer {
   std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const override {
     return on_strand([this, proxies] { return hub_.progress(proxies); });
   }
+  std::vector<ReportedProxy> report() const override {
+    return on_strand([this] { return hub_.report(); });
+  }
   model::CertificateProgress certificate_progress(
       const model::CertificateGoal& goal) const override {
     return on_strand([this, goal] { return hub_.certificate_progress(goal); });

@@ -125,6 +125,7 @@ class Hub {
 
   // Progress: as ProgressHost. hub_progress.cpp
   std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const;
+  std::vector<ReportedProxy> report() const;
   model::CertificateProgress certificate_progress(const model::CertificateGoal& goal) const;
   void recall(const std::string& issuer_key_id);
   Subscription subscribe_progress(std::function<void(const model::ProxyKey*)> on_progress) {

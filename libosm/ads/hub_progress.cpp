@@ -5,8 +5,12 @@
 // generation that does not touch the class costs nothing. When the class gets other content, the
 // stream records how far it was.
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "ads/hub.hpp"
+#include "base/maps.hpp"
 #include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::ads {
@@ -146,6 +150,19 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
         one.detail = std::move(state.nack_detail);
       }
     }
+  }
+  return out;
+}
+
+std::vector<ReportedProxy> Hub::report() const {
+  std::set<model::ProxyKey> keys;
+  for (const auto& [key, id] : serving_) keys.insert(key);
+  for (const auto& [key, since] : returning_) keys.insert(key);
+  std::vector<ReportedProxy> out;
+  for (ProxyProgress& one : progress({keys.begin(), keys.end()})) {
+    const StreamId* id = find_in(serving_, one.proxy);
+    out.push_back(
+        {std::move(one), id ? std::optional(view(streams_.at(*id)).proxy) : std::nullopt});
   }
   return out;
 }

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/certificate_progress.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/subscription.hpp"
+#include "osm/values/proxy.hpp"
 
 namespace osm::inline v1::ads {
 
@@ -22,6 +24,12 @@ struct ProxyProgress {
   std::string detail;    // the proxy's message
 };
 
+// A proxy of this replica, for the reports to other replicas.
+struct ReportedProxy {
+  ProxyProgress progress;
+  std::optional<Proxy> proxy;  // absent: it was just told to reconnect
+};
+
 class ProgressHost {
  public:
   virtual ~ProgressHost() = default;
@@ -31,6 +39,10 @@ class ProgressHost {
   // Thread: any but the executor's. Blocking: briefly.
   virtual std::vector<ProxyProgress> progress(
       const std::vector<model::ProxyKey>& proxies) const = 0;
+
+  // All proxies that are connected or were just told to reconnect, ordered by key. Thread: any but
+  // the executor's. Blocking: briefly.
+  virtual std::vector<ReportedProxy> report() const = 0;
 
   // Progress of the connected proxies towards `goal`. Thread: any but the executor's.
   // Blocking: briefly.

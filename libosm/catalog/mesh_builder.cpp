@@ -117,6 +117,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   published_ = true;
   ++next_.generation;
   next_.hash = hash_.update(next_);
+  next_.digests = std::make_shared<const model::MeshDigests>(hash_.digests());
   return std::make_shared<const model::MeshSnapshot>(next_);
 }
 

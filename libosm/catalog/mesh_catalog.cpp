@@ -1,7 +1,9 @@
 #include "catalog/mesh_catalog.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,10 +44,13 @@ bool has_endpoints(const model::MeshSnapshot& snapshot, const Workload& workload
       });
 }
 
-class MeshCatalog final : public MeshCataloger {
+class MeshCatalog final : public ReplicaCatalog {
  public:
   explicit MeshCatalog(const MeshCatalogOptions& options)
-      : spec_(options.spec), snapshots_(options.snapshots), clock_(options.clock) {
+      : spec_(options.spec),
+        snapshots_(options.snapshots),
+        clock_(options.clock),
+        elsewhere_(options.elsewhere) {
     snapshots_subscription_ = snapshots_.subscribe([this](const SnapshotPtr& snapshot) {
       for (const model::ProxyKey& proxy : snapshot->changes.workloads)
         if (!snapshot->workloads.find(proxy)) proxies_.forget(proxy);
@@ -139,8 +144,24 @@ class MeshCatalog final : public MeshCataloger {
     return model::own_ports_of(snapshot->services, entry->workload).ports;
   }
 
-  std::vector<certificate::ProxyCertificate> list_proxy_certificates() const override {
+  std::vector<certificate::ProxyCertificate> own_proxy_certificates() const override {
     return proxies_.certificates(clock_.wall_now());
+  }
+  std::vector<certificate::ProxyCertificate> list_proxy_certificates() const override {
+    std::vector<certificate::ProxyCertificate> own = own_proxy_certificates();
+    if (!elsewhere_) return own;
+    const auto place = [](const certificate::ProxyCertificate& one) {
+      return std::pair(one.ns, one.proxy_id);
+    };
+    std::map<std::pair<std::string, ProxyId>, certificate::ProxyCertificate> all;
+    for (certificate::ProxyCertificate& one : own) all.emplace(place(one), std::move(one));
+    for (certificate::ProxyCertificate& one : elsewhere_().certificates) {
+      const bool claimed = one.claimed;
+      all.try_emplace(place(one), std::move(one)).first->second.claimed |= claimed;
+    }
+    std::vector<certificate::ProxyCertificate> out;
+    for (auto& [key, one] : all) out.push_back(std::move(one));
+    return out;
   }
 
   Result<PolicyDecision> check_policy(const ServiceIdentity& source,
@@ -164,14 +185,17 @@ class MeshCatalog final : public MeshCataloger {
   }
 
   std::vector<ProxyId> list_participants() const override {
-    std::vector<ProxyId> out;
+    std::set<ProxyId> out;
     const SnapshotPtr snapshot = snapshots_.load();
-    if (!snapshot) return out;
-    for (const Proxy& proxy : proxies_.connected_proxies()) {
-      const auto entry = snapshot->workloads.find(workload_key(proxy));
-      if (entry && has_endpoints(*snapshot, entry->workload)) out.push_back(proxy.id);
-    }
-    return out;
+    if (!snapshot) return {};
+    const auto add = [&](const model::ProxyKey& proxy) {
+      const auto entry = snapshot->workloads.find(proxy);
+      if (entry && has_endpoints(*snapshot, entry->workload)) out.insert(proxy.id);
+    };
+    for (const Proxy& proxy : proxies_.connected_proxies()) add(workload_key(proxy));
+    if (elsewhere_)
+      for (const model::ProxyKey& proxy : elsewhere_().connected) add(proxy);
+    return {out.begin(), out.end()};
   }
 
  private:
@@ -243,13 +267,14 @@ class MeshCatalog final : public MeshCataloger {
   MeshSpec& spec_;
   SnapshotCell<model::MeshSnapshot>& snapshots_;
   const Clock& clock_;
+  const std::function<ProxiesElsewhere()> elsewhere_;
   ConnectedProxies proxies_;
   Subscription snapshots_subscription_;  // last: its callback uses the others
 };
 
 }  // namespace
 
-std::unique_ptr<MeshCataloger> make_mesh_catalog(const MeshCatalogOptions& options) {
+std::unique_ptr<ReplicaCatalog> make_mesh_catalog(const MeshCatalogOptions& options) {
   return std::make_unique<MeshCatalog>(options);
 }
 

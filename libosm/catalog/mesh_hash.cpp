@@ -2,6 +2,9 @@
 
 #include <boost/pfr/core.hpp>
 #include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "base/digest.hpp"
@@ -51,12 +54,49 @@ std::uint64_t number_of(std::string_view table, const V& entry) {
   return number_of(digest);
 }
 
-std::string_view name_of(const model::ServiceEntry&) { return "service"; }
-std::string_view name_of(const model::ServiceEndpoints&) { return "endpoints"; }
-std::string_view name_of(const model::IdentityPolicy&) { return "policy"; }
-std::string_view name_of(const model::WorkloadEntry&) { return "workload"; }
-std::string_view name_of(const model::ClientPolicy&) { return "client"; }
-std::string_view name_of(const model::TelemetryEntry&) { return "telemetry"; }
+constexpr std::string_view kServices = "service", kEndpoints = "endpoints", kPolicies = "policy",
+                           kWorkloads = "workload", kClients = "client", kTelemetries = "telemetry";
+
+std::string_view name_of(const model::ServiceEntry&) { return kServices; }
+std::string_view name_of(const model::ServiceEndpoints&) { return kEndpoints; }
+std::string_view name_of(const model::IdentityPolicy&) { return kPolicies; }
+std::string_view name_of(const model::WorkloadEntry&) { return kWorkloads; }
+std::string_view name_of(const model::ClientPolicy&) { return kClients; }
+std::string_view name_of(const model::TelemetryEntry&) { return kTelemetries; }
+
+std::string bucket_name(const model::WorkloadEntry& entry) { return entry.workload.name.str(); }
+template <class V>
+std::string bucket_name(const V& entry) {
+  return entry.key().str();
+}
+
+template <class V>
+std::uint32_t& bucket(model::MeshDigests& digests, const V& entry) {
+  auto& buckets = std::is_same_v<V, model::WorkloadEntry>      ? digests.workloads
+                  : std::is_same_v<V, model::ServiceEndpoints> ? digests.endpoints
+                                                               : digests.policies;
+  return buckets[model::MeshDigests::bucket_of(name_of(entry), bucket_name(entry))];
+}
+
+// Compares the buckets of one part.
+class Comparison {
+ public:
+  Comparison(const model::MeshDigests::Buckets& ours, const model::MeshDigests::Buckets& theirs)
+      : ours_(ours), theirs_(theirs) {}
+
+  template <class Names>
+  bool same(std::string_view table, const Names& names) const {
+    for (const auto& name : names) {
+      const std::size_t at = model::MeshDigests::bucket_of(table, name.str());
+      if (ours_[at] != theirs_[at]) return false;
+    }
+    return true;
+  }
+
+ private:
+  const model::MeshDigests::Buckets& ours_;
+  const model::MeshDigests::Buckets& theirs_;
+};
 
 }  // namespace
 
@@ -72,8 +112,18 @@ void MeshHash::replace(model::Table<V>& before, const model::Table<V>& after) {
     }
     const bool only_b = a == before.end() || (b != after.end() && (*b)->key() < (*a)->key());
     const bool only_a = b == after.end() || (a != before.end() && (*a)->key() < (*b)->key());
-    if (!only_b) sum_ -= number_of(name_of(**a), **a), ++a;
-    if (!only_a) sum_ += number_of(name_of(**b), **b), ++b;
+    if (!only_b) {
+      const std::uint64_t number = number_of(name_of(**a), **a);
+      sum_ -= number;
+      bucket(digests_, **a) -= static_cast<std::uint32_t>(number);
+      ++a;
+    }
+    if (!only_a) {
+      const std::uint64_t number = number_of(name_of(**b), **b);
+      sum_ += number;
+      bucket(digests_, **b) += static_cast<std::uint32_t>(number);
+      ++b;
+    }
   }
   before = after;
 }
@@ -85,14 +135,47 @@ std::string MeshHash::update(const model::MeshSnapshot& snapshot) {
   replace(workloads_, snapshot.workloads);
   replace(clients_, snapshot.clients);
   replace(telemetries_, snapshot.telemetries);
+  const auto feed_settings = [&](DigestBuilder& digest) {
+    feed(digest, snapshot.config);
+    feed(digest, snapshot.accepted_domains);
+    feed(digest, snapshot.allowed_domains);
+    feed(digest, snapshot.osm_v1_names);
+    feed(digest, *snapshot.denied);
+  };
+  DigestBuilder settings;
+  feed_settings(settings);
+  digests_.settings = static_cast<std::uint32_t>(number_of(settings));
   DigestBuilder digest;
   digest.add(sum_);
-  feed(digest, snapshot.config);
-  feed(digest, snapshot.accepted_domains);
-  feed(digest, snapshot.allowed_domains);
-  feed(digest, snapshot.osm_v1_names);
-  feed(digest, *snapshot.denied);
+  feed_settings(digest);
   return digest.finish().hex().substr(0, 16);
+}
+
+bool is_same_for(const ObjectKey& object, const ObjectScope& scope, const model::MeshSnapshot& ours,
+                 const model::MeshDigests& theirs) {
+  const model::MeshDigests& digests = *ours.digests;
+  const bool settings = object.is(kinds::kMeshConfig) || object.is(kinds::kDenylist);
+  if ((settings || scope.everything) && digests.settings != theirs.settings) return false;
+  if (object.is(kinds::kMeshConfig)) return true;
+  if (scope.everything && digests.policies != theirs.policies) return false;
+  const Comparison policies(digests.policies, theirs.policies);
+  const Comparison workloads(digests.workloads, theirs.workloads);
+  if (!policies.same(kServices, scope.services) || !policies.same(kPolicies, scope.identities) ||
+      !policies.same(kClients, scope.identities) || !workloads.same(kWorkloads, scope.workloads))
+    return false;
+  // A Telemetry of these workloads may have changed.
+  std::set<TelemetryName> telemetries;
+  std::set<ServiceName> served;
+  ObjectScope named;
+  named.workloads = scope.workloads;
+  for (const auto& entry : workloads_in(named, ours)) {
+    if (entry->telemetry) telemetries.insert(*entry->telemetry);
+    served.insert(entry->workload.services.begin(), entry->workload.services.end());
+  }
+  if (!policies.same(kTelemetries, telemetries)) return false;
+  // Clients see a workload's change as a change of endpoints.
+  return !object.is(model::kWorkloadKind) ||
+         Comparison(digests.endpoints, theirs.endpoints).same(kEndpoints, served);
 }
 
 }  // namespace osm::inline v1::catalog

@@ -1,12 +1,17 @@
 // A hash of the content of snapshots: equal for equal content, on every replica and after every
 // order of changes. It is the sum of the hashes of the entries, so a change costs its own entries,
 // and a comparison of pointers for the others. Not synchronized.
+//
+// The digests are sums of the same hashes by bucket.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "catalog/object_scope.hpp"
+#include "model/mesh_digests.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "osm/object.hpp"
 
 namespace osm::inline v1::catalog {
 
@@ -14,12 +19,15 @@ class MeshHash {
  public:
   // The hash of `snapshot`, 16 digits, which is compared with the snapshot of the last call.
   std::string update(const model::MeshSnapshot& snapshot);
+  // Of the snapshot of the last update().
+  const model::MeshDigests& digests() const { return digests_; }
 
  private:
   template <class V>
   void replace(model::Table<V>& before, const model::Table<V>& after);
 
   std::uint64_t sum_ = 0;  // of the entries of these tables
+  model::MeshDigests digests_;
   model::Table<model::ServiceEntry> services_;
   model::Table<model::ServiceEndpoints> endpoints_;
   model::Table<model::IdentityPolicy> policies_;
@@ -27,5 +35,11 @@ class MeshHash {
   model::Table<model::ClientPolicy> clients_;
   model::Table<model::TelemetryEntry> telemetries_;
 };
+
+// True if another mesh, of these digests, gives the proxies in the scope of an object what `ours`
+// gives them: it has the object's present version, or one without another effect. False also while
+// entries differ that share a bucket with these.
+bool is_same_for(const ObjectKey& object, const ObjectScope& scope, const model::MeshSnapshot& ours,
+                 const model::MeshDigests& theirs);
 
 }  // namespace osm::inline v1::catalog

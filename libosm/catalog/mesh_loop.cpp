@@ -14,7 +14,6 @@
 #include "base/pulse.hpp"
 #include "base/strand.hpp"
 #include "catalog/mesh_builder.hpp"
-#include "catalog/object_records.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -398,6 +397,11 @@ ObjectState MeshLoop::object_state(const ObjectKey& object) const {
 SteadyTime MeshLoop::announced_at() const {
   std::lock_guard lock(impl_->mutex_);
   return impl_->announced_at_;
+}
+LateChanges MeshLoop::changed_after(std::uint64_t generation) const {
+  std::lock_guard lock(impl_->mutex_);
+  if (!impl_->built_) return {};
+  return {impl_->built_, impl_->records_.changed_after(generation)};
 }
 Subscription MeshLoop::subscribe_looks(std::function<void()> on_look) {
   return impl_->looks_.subscribe(std::move(on_look));

@@ -19,6 +19,7 @@
 
 #include "base/debounce.hpp"
 #include "base/snapshot_cell.hpp"
+#include "catalog/object_records.hpp"
 #include "catalog/object_scope.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
@@ -52,6 +53,12 @@ struct ObjectState {
   ObjectScope scope;      // its scope now, or lately
 };
 
+// Changes that some proxies may not have applied yet.
+struct LateChanges {
+  std::shared_ptr<const model::MeshSnapshot> snapshot;  // null before the first publish
+  ObjectRecords::Late changes{};                        // that it holds
+};
+
 // Exported for osm::testing, a library of its own.
 class OSM_API MeshLoop {
  public:
@@ -83,6 +90,9 @@ class OSM_API MeshLoop {
   // namespace nor name.
   // Thread: any. Blocking: no.
   ObjectState object_state(const ObjectKey& object) const;
+
+  // The newest snapshot, and what changed in it after `generation`. Thread: any. Blocking: no.
+  LateChanges changed_after(std::uint64_t generation) const;
 
   // Calls `on_look` whenever object_state() may have changed, before the snapshot is published.
   // Thread: of the executor, one call at a time; must not block. Lifetime: until the handle dies.

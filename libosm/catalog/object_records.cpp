@@ -58,6 +58,15 @@ std::optional<ObjectRecord> ObjectRecords::find(const ObjectKey& object) const {
   return known ? std::optional(*known) : std::nullopt;
 }
 
+ObjectRecords::Late ObjectRecords::changed_after(std::uint64_t generation) const {
+  Late late;
+  for (const auto& [object, record] : records_)
+    if (record.generation > generation) late.objects.emplace_back(record.generation, object);
+  for (const auto& [service, changed] : endpoints_)
+    if (changed > generation) late.endpoints.emplace_back(changed, service);
+  return late;
+}
+
 std::uint64_t ObjectRecords::endpoints_changed(const ServiceName& service) const {
   const std::uint64_t* changed = find_in(endpoints_, service);
   return changed ? *changed : 0;

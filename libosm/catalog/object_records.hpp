@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "catalog/object_scope.hpp"
 #include "model/spec_objects.hpp"
@@ -44,6 +45,13 @@ class ObjectRecords {
   std::optional<ObjectRecord> find(const ObjectKey& object) const;
   // Generation in which the endpoints of a service last changed; 0: never.
   std::uint64_t endpoints_changed(const ServiceName& service) const;
+
+  // The changes after a generation.
+  struct Late {
+    std::vector<std::pair<std::uint64_t, ObjectKey>> objects{};
+    std::vector<std::pair<std::uint64_t, ServiceName>> endpoints{};  // of services
+  };
+  Late changed_after(std::uint64_t generation) const;
 
   std::size_t size() const { return records_.size(); }
 

@@ -1,19 +1,24 @@
 #include "osm/control_plane.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "ads/ads_server.hpp"
 #include "base/may_wait.hpp"
 #include "catalog/mesh_catalog.hpp"
 #include "catalog/mesh_loop.hpp"
+#include "catalog/proxy_registry.hpp"
 #include "certificate/service_certificates.hpp"
 #include "control_plane/machine_drains.hpp"
 #include "control_plane/problem_journal.hpp"
 #include "control_plane/proxy_renewals.hpp"
 #include "control_plane/receipts.hpp"
+#include "control_plane/replica_reports.hpp"
 #include "model/names.hpp"
 #include "nack_provenance/nack_provenance.hpp"
 #include "nack_provenance/verdicts.hpp"
@@ -47,15 +52,25 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                .runtime = options.runtime}),
         catalog_(catalog::make_mesh_catalog({.spec = options.spec,
                                              .snapshots = loop_.snapshots(),
-                                             .clock = options.runtime.clock})),
+                                             .clock = options.runtime.clock,
+                                             .elsewhere = [this] { return elsewhere(); }})),
         verdicts_(options.osm_namespace, [this](const ObjectKey& key) { return concerned(key); }),
+        reports_({.board = options.board,
+                  .runtime = options.runtime,
+                  .mesh = loop_,
+                  .verdicts = verdicts_,
+                  .certificates = [this] { return catalog_->own_proxy_certificates(); }}),
         problems_({.spec = options.spec,
                    .workloads = options.workload_providers,
                    .snapshots = loop_.snapshots(),
                    .roots = root_problems(options),
-                   .refused = [this] { return verdicts_.problems(); }},
+                   .refused = [this] { return refused(); }},
                   options.runtime.executor, options.runtime.log, options.runtime.metrics),
-        verdicts_changed_(verdicts_.subscribe([this] { problems_.check_again(); })) {}
+        verdicts_changed_(verdicts_.subscribe([this] { problems_.check_again(); })),
+        reports_changed_(reports_.subscribe([this] {
+          problems_.check_again();
+          problems_.announce();
+        })) {}
 
   ~Impl() override {
     require_may_wait(options_.runtime.executor, "~ControlPlane");
@@ -117,8 +132,11 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         .proxies = *ads_,
         .spec = options_.spec,
         .problems = [this] { return problems_.list(); },
-        .refusing = [this](const ObjectKey& object) { return verdicts_.refusing(object); }});
+        .refusing = [this](const ObjectKey& object) { return verdicts_.refusing(object); },
+        .others = [this] { return reports_.others(); },
+        .subscribe_others = [this](auto call) { return reports_.subscribe(std::move(call)); }});
     started_ = true;
+    reports_.start(*ads_);
     provenance_ = std::make_unique<nack_provenance::NackProvenance>(
         nack_provenance::NackProvenanceOptions{.runtime = options_.runtime,
                                                .verdicts = verdicts_,
@@ -175,9 +193,29 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     return certify_proxy(workload, request_pem, validity, requester);
   }
 
-  std::vector<Proxy> list_proxies() const override { return ads_->list_proxies(); }
+  std::vector<Proxy> list_proxies() const override {
+    std::vector<Proxy> proxies = ads_->list_proxies();
+    std::set<model::ProxyKey> own;
+    for (Proxy& proxy : proxies) {
+      own.insert(catalog::workload_key(proxy));
+      if (reports_.shares()) proxy.replica = options_.replica;
+    }
+    for_each_elsewhere([&](const auto& entry, const ProxyLine& line, const OtherReplica& replica) {
+      if (line.presence == ProxyLine::Presence::kConnected && !own.contains(entry.proxy))
+        proxies.push_back(proxy_of(entry, line, replica, proxy_subject(entry.workload).common_name,
+                                   options_.runtime.clock));
+    });
+    std::ranges::sort(proxies, {}, &Proxy::workload);
+    return proxies;
+  }
   Result<std::string> config_dump(const std::string& proxy) const override {
-    return ads_->config_dump(proxy);
+    auto dump = ads_->config_dump(proxy);
+    if (dump.ok() || dump.error().code != ErrorCode::kNotFound) return dump;
+    for (const Proxy& one : list_proxies())
+      if (one.id.str() == proxy || one.workload.str() == proxy || one.workload.name == proxy)
+        return Error{ErrorCode::kNotFound, "proxy " + proxy + " is connected to " + one.replica +
+                                               ", which alone has its configuration: ask it"};
+    return dump;
   }
 
   Result<ObjectStatus> object_status(const ObjectKey& object) const override {
@@ -220,6 +258,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (renewals_) renewals_->stop();
     if (drains_) drains_->stop();
     if (provenance_) provenance_->stop();
+    reports_.stop();
+    reports_changed_.reset();
     verdicts_changed_.reset();
     problems_.stop();
     loop_.stop();
@@ -234,6 +274,33 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     return [&drains = *drains_](auto workload, auto done) {
       drains.answer(std::move(workload), std::move(done));
     };
+  }
+
+  // All refused objects, whichever replica's proxies refuse them.
+  std::vector<Problem> refused() const {
+    std::vector<Problem> problems = verdicts_.problems();
+    for (Problem& problem : reports_.problems()) problems.push_back(std::move(problem));
+    return problems;
+  }
+
+  template <class Visit>
+  void for_each_elsewhere(Visit visit) const {
+    if (const auto mesh = loop_.snapshots().load())
+      control_plane::for_each_elsewhere(*reports_.others(), *mesh, visit);
+  }
+
+  catalog::ProxiesElsewhere elsewhere() const {
+    catalog::ProxiesElsewhere found;
+    for_each_elsewhere([&](const auto& entry, const ProxyLine& line, const auto&) {
+      if (line.presence == ProxyLine::Presence::kReturning) return;
+      if (line.presence == ProxyLine::Presence::kConnected) found.connected.push_back(entry.proxy);
+      found.certificates.push_back({.common_name = proxy_subject(entry.workload).common_name,
+                                    .proxy_id = entry.proxy.id,
+                                    .ns = entry.proxy.ns,
+                                    .not_after = line.not_after,
+                                    .claimed = line.claimed});
+    });
+    return found;
   }
 
   // Number of the mesh's proxies that the object concerns.
@@ -262,6 +329,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                               .proxy_id = workload.proxy_id,
                               .ns = workload.name.ns,
                               .not_after = (*issued)->not_after});
+    reports_.touch();
     return issued;
   }
 
@@ -310,10 +378,12 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   std::atomic<bool> started_ = false;
   certificate::ServiceCertificates secrets_;
   mutable catalog::MeshLoop loop_;
-  std::unique_ptr<MeshCataloger> catalog_;
+  std::unique_ptr<catalog::ReplicaCatalog> catalog_;
   nack_provenance::Verdicts verdicts_;
+  ReplicaReports reports_;
   ProblemJournal problems_;
   Subscription verdicts_changed_;
+  Subscription reports_changed_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<nack_provenance::NackProvenance>
       provenance_;                           // outlives the server, whose strand calls it

@@ -19,17 +19,6 @@ namespace {
 // Number of lagging proxies that an error names.
 constexpr std::size_t kNamed = 5;
 
-// The catalog's key: several kinds of objects are workloads, and the mesh reads one MeshConfig.
-ObjectKey known_as(const ObjectKey& object, const std::string& control_plane) {
-  if (object.is(kinds::kVirtualMachine) || object.is(kinds::kDnsResource) ||
-      object.is(kinds::kAzureResource) || object.is(kinds::kPod))
-    return {model::kWorkloadKind, object.ns, object.name};
-  const bool elsewhere = !control_plane.empty() && !object.name.empty() &&
-                         (object.ns != control_plane || object.name != spec::kMeshConfigName);
-  if (object.is(kinds::kMeshConfig) && !elsewhere) return model::mesh_config_key();
-  return object;
-}
-
 Error no_such_object(const ObjectKey& object) {
   return {ErrorCode::kNotFound, object.str() +
                                     " is not in the mesh: it does not exist, its namespace is not "
@@ -66,6 +55,18 @@ ObjectPhase phase_of(const ObjectStatus& status, bool pending, bool effective) {
   return all_refused ? ObjectPhase::kRefused : ObjectPhase::kPending;
 }
 
+// The phase over all replicas.
+ObjectPhase with_others(ObjectPhase phase, const ObjectStatus& status) {
+  const bool known = status.replicas_behind.empty() && status.replicas_known;
+  return phase == ObjectPhase::kApplied && !known ? ObjectPhase::kPending : phase;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 Error rejected(const ObjectStatus& status) { return status.problems.front().error(); }
 
 Error refused_by_proxies(const ObjectStatus& status) {
@@ -88,6 +89,11 @@ Error too_late(const ObjectStatus& status) {
   }
   if (status.lagging.size() > kNamed)
     text += " and " + std::to_string(status.lagging.size() - kNamed) + " more";
+  if (!status.replicas_behind.empty())
+    text += "; replicas that have not read it: " + list_of(status.replicas_behind);
+  if (!status.replicas_unknown.empty())
+    text += "; replicas that cannot tell: " + list_of(status.replicas_unknown);
+  if (!status.replicas_known) text += "; it is not known which other replicas live";
   return {ErrorCode::kDeadlineExceeded, std::move(text)};
 }
 
@@ -101,6 +107,7 @@ class Receipts::Wait {
       : deadline_(std::chrono::steady_clock::now() + timeout),
         looks_(receipts.options_.mesh.subscribe_looks([this] { wake(); })),
         stopping_(receipts.stopping_.subscribe([this] { wake(); })),
+        others_(receipts.options_.subscribe_others([this] { wake(); })),
         progress_(receipts.options_.proxies.subscribe_progress(
             [this](const model::ProxyKey* proxy) { proxy ? moved(*proxy) : wake(); })) {}
 
@@ -144,6 +151,7 @@ class Receipts::Wait {
   std::set<model::ProxyKey> moved_;   // since the last check began
   Subscription looks_;
   Subscription stopping_;
+  Subscription others_;
   Subscription progress_;
 };
 
@@ -200,11 +208,12 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
     }
     waited_for.erase(at);
   }
+  refused += add_others(*options_.others(), key, state, waited_for, status);
   for (const auto& [proxy, workload] : waited_for) status.not_connected.push_back(workload);
   std::sort(status.not_connected.begin(), status.not_connected.end());
   std::sort(status.lagging.begin(), status.lagging.end(),
             [](const ProxyLag& a, const ProxyLag& b) { return a.workload < b.workload; });
-  status.phase = phase_of(status, state.pending, state.effective);
+  status.phase = with_others(phase_of(status, state.pending, state.effective), status);
   answer.refused_for_good =
       refused != 0 && refused == status.lagging.size() && status.phase == ObjectPhase::kRefused;
   // A stopped server knows no proxies, which would read as if none were lagging.

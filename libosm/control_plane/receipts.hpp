@@ -1,5 +1,6 @@
 // Propagation status of objects. Joins the catalog's knowledge (generation and scope of an object)
-// with the progress of the ADS server's proxies. Has no state of its own.
+// with the progress of the ADS server's proxies, and with the reports of other replicas. Has no
+// state of its own.
 //
 // Thread: any but the executors'; a question waits briefly for the ADS server's strand.
 #pragma once
@@ -8,11 +9,13 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ads/progress.hpp"
 #include "catalog/mesh_loop.hpp"
+#include "control_plane/replica_report.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/notifier.hpp"
 #include "osm/result.hpp"
@@ -28,6 +31,9 @@ struct ReceiptsOptions {
   std::function<std::vector<Problem>()> problems;  // all problems, ordered
   // The proxies that refuse an object, with their words. Keys as in MeshLoop::object_state().
   std::function<std::map<model::ProxyKey, std::string>(const ObjectKey&)> refusing;
+  // Reports of the other replicas (never null), and calls when they change.
+  std::function<std::shared_ptr<const OtherReplicas>()> others;
+  std::function<Subscription(std::function<void()>)> subscribe_others;
 };
 
 class Receipts {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/egress.hpp"
+#include "model/mesh_digests.hpp"
 #include "model/spec_objects.hpp"
 #include "model/table.hpp"
 #include "osm/ids.hpp"
@@ -213,6 +214,7 @@ struct Changes {
 struct MeshSnapshot {
   std::uint64_t generation = 0;
   std::string hash;  // of the content, see catalog/mesh_hash.hpp
+  std::shared_ptr<const MeshDigests> digests = std::make_shared<const MeshDigests>();  // never null
   // Trust domains at handshakes, and on open connections: see TrustDomains.
   std::vector<TrustDomain> accepted_domains;
   std::vector<TrustDomain> allowed_domains;

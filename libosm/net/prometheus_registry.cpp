@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "osm/runtime/metric_descriptions.hpp"
+
 namespace osm::inline v1::net {
 namespace {
 
@@ -68,6 +70,13 @@ void append_sample(std::string& out, std::string_view name, std::string_view suf
   (out += ' ').append(value) += '\n';
 }
 
+// HELP of the library's own metric; empty: the metric is another one.
+std::string_view help_of(std::string_view name) {
+  const auto all = metric_descriptions();
+  const auto at = std::ranges::lower_bound(all, name, {}, &MetricDescription::name);
+  return at != all.end() && at->name == name ? at->help : std::string_view();
+}
+
 }  // namespace
 
 void PrometheusRegistry::describe(std::string_view name, std::string_view help) {
@@ -122,9 +131,11 @@ std::string PrometheusRegistry::expose() const {
   std::string out;
   std::lock_guard lock(mutex_);
   for (const auto& [name, family] : families_) {
-    if (const auto help = help_.find(name); help != help_.end()) {
+    const auto own = help_.find(name);
+    if (const auto help = own != help_.end() ? std::string_view(own->second) : help_of(name);
+        !help.empty()) {
       (out += "# HELP ").append(name) += ' ';
-      append_escaped(out, help->second, false);
+      append_escaped(out, help, false);
       out.push_back('\n');
     }
     append_family(out, name, family);

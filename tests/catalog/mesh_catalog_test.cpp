@@ -390,4 +390,22 @@ TEST_SUITE("catalog::ProxyRegistry") {
     shop.catalog->register_proxy(proxy("u-store", "store", now));
     CHECK(shop.catalog->list_participants() == std::vector{ProxyId("u-store")});
   }
+
+  TEST_CASE("proxies that other replicas report are participants, and their certificates known") {
+    Shop shop;
+    const WallTime now = shop.clock.wall_now();
+    ProxiesElsewhere elsewhere;
+    const auto catalog =
+        make_mesh_catalog({shop.spec, shop.snapshots, shop.clock, [&] { return elsewhere; }});
+    catalog->expect_proxy({CommonName("u-buyer.buyer"), ProxyId("u-buyer"), kNs, now + 1h});
+    elsewhere.connected = {{kNs, ProxyId("u-store")}, {kNs, ProxyId("u-buyer")}};
+    for (const char* name : {"store", "buyer"})
+      elsewhere.certificates.push_back({CommonName(std::string("u-") + name + "." + name),
+                                        ProxyId(std::string("u-") + name), kNs, now + 1h, true});
+    CHECK(catalog->list_participants() == std::vector{ProxyId("u-store")});
+    CHECK(catalog->list_proxy_certificates() ==
+          std::vector{elsewhere.certificates[1], elsewhere.certificates[0]});
+    CHECK(catalog->own_proxy_certificates().size() == 1);
+    CHECK_FALSE(catalog->own_proxy_certificates().front().claimed);
+  }
 }

@@ -23,20 +23,20 @@ struct Mesh : Rig {
 
   explicit Mesh(int servers, XdsVariant variant = XdsVariant::kSotw)
       : Rig(servers, variant),
-        receipts({.mesh = controller->loop,
-                  .proxies = *controller->server,
-                  .spec = spec,
-                  .problems =
-                      [this] {
-                        auto problems = spec.list_problems();
-                        for (Problem& problem : controller->verdicts.problems())
-                          problems.push_back(std::move(problem));
-                        return problems;
-                      },
-                  .refusing =
-                      [this](const ObjectKey& object) {
-                        return controller->verdicts.refusing(object);
-                      }}) {}
+        receipts(
+            {.mesh = controller->loop,
+             .proxies = *controller->server,
+             .problems =
+                 [this] {
+                   auto problems = spec.list_problems();
+                   for (Problem& problem : controller->verdicts.problems())
+                     problems.push_back(std::move(problem));
+                   return problems;
+                 },
+             .refusing =
+                 [this](const ObjectKey& object) { return controller->verdicts.refusing(object); },
+             .others = [] { return std::make_shared<const control_plane::OtherReplicas>(); },
+             .subscribe_others = [](const auto&) { return Subscription(); }}) {}
 
   // Questions wait for the executor, which this thread moves meanwhile; time stands still.
   template <class T>

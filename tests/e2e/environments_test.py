@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""One mesh in a directory, in etcd and in Kubernetes: commands of `osm` answer the same in each."""
+"""One mesh in a directory, in etcd and in Kubernetes: commands of `osm` answer the same in each, whichever
+controller is asked."""
 
 import collections
 import json
@@ -34,7 +35,7 @@ OF_A_CLUSTER = re.compile(
 
 def problems(answer):
     """Without the files and lines."""
-    return [(p["severity"], p["object"], p["field"], p["code"]) for p in answer["problems"]]
+    return sorted((p["severity"], p["object"], p["field"], p["code"]) for p in answer["problems"])
 
 
 def decision(answer):
@@ -72,19 +73,22 @@ def document(answer):
     return {**answer, "metadata": metadata}
 
 
-def same(answer):
-    return answer
+def participants(answer):
+    names = {p["uuid"]: p["name"] for p in answer["proxies"]}
+    return [names[uuid] for uuid in answer["participants"]]
 
 
-Command = collections.namedtuple("Command", "arguments view answer stdin", defaults=(None,))
+def denied(answer):
+    return [(d["kind"], d["name"], d["object"]) for d in answer["denied"]]
+
+
+Command = collections.namedtuple("Command", "arguments view answer stdin", defaults=(None, None))
 DANGLING = ("warning", "TrafficTarget shop/orphan", "spec.rules[0].name", "dangling-reference")
 NOTHING = "HTTPRouteGroup shop/missing is not there, or is invalid and left out; this rule allows nothing"
 CLIENT = {kind: "SYNCED" for kind in ("SDS", "CDS", "EDS", "LDS", "RDS")}
 SERVER = {**CLIENT, "EDS": "NOT SENT"}  # its own application is at a fixed address
 WARNED = ("warning", "TrafficTarget shop/orphan", f"spec.rules[0].name: {NOTHING}")
 COUNTED = ("ok", "Controllers", "1 problems with objects, notices included")
-LAGS = "status --wait while a proxy lags"
-APPLIED = "status --wait when it has acknowledged"
 
 # {title: its command, its view, and (exit code, the view of its answer)}; a view `str` takes the text.
 COMMANDS = {
@@ -127,41 +131,23 @@ COMMANDS = {
     ),
     "check": Command("check -o json", findings, (0, [WARNED, COUNTED, ("ok", "Proxies", "2 are connected")])),
     "check --strict": Command("check --strict -o json", lambda answer: "findings" in answer, (1, True)),
-    "certificate list": Command(
-        "certificate list -o json",
-        certificates,
-        (0, ["api.shop.cluster.local", "osm-controller.osm-system", "web.shop.cluster.local"]),
-    ),
+    "participants": Command("proxy list -o json", participants, (0, [API])),
     "get": Command("get traffictarget shop/web-api -o json", document, (0, SHOP[-1])),
     "get an account": Command("get serviceaccount shop/web -o json", document, (0, SHOP[1])),
-    "apply": Command("apply -f -", str, (0, "TrafficTarget shop/more created\n"), json.dumps(MORE)),
-    "delete": Command("delete traffictarget shop/more", str, (0, "TrafficTarget shop/more deleted\n")),
 }
-# Answers of the two steps of a longer test.
-STEPS = {LAGS: (5, ("Pending", 2, 1, [API], [])), APPLIED: (0, ("Applied", 2, 2, [], []))}
-
-ONE_IS_ASKED = "over etcd `osm` asks one controller, which knows its own proxies only"
-NO_WRITER = "the objects of this environment are written in another way, and the message names it"
-# {(environment, title): (answer, reason)}: each entry with another reason than NO_WRITER is a defect.
-DIFFERENCES = {
-    ("etcd", "proxy list"): ((0, ({"shop/web-1": CLIENT}, [("web-1.shop", True), ("api.shop", False)])), ONE_IS_ASKED),
-    ("etcd", "status --wait"): ((0, ("Applied", 1, 1, [], [API])), ONE_IS_ASKED),
-    ("etcd", LAGS): ((0, ("Applied", 1, 1, [], [API])), ONE_IS_ASKED),
-    ("etcd", APPLIED): ((0, ("Applied", 1, 1, [], [API])), ONE_IS_ASKED),
-    ("etcd", "check"): ((0, [WARNED, COUNTED, ("ok", "Proxies", "1 are connected")]), ONE_IS_ASKED),
-    ("etcd", "certificate list"): (
-        (0, ["osm-controller.osm-system", "web.shop.cluster.local"]),
-        "over etcd `osm` asks one controller, which knows its own certificates only",
-    ),
-    **{
-        (environment, title): ((2, f"osm: {text} [invalid-argument]\n"), NO_WRITER)
-        for environment, text in (
-            ("directory", "this controller only reads the mesh's objects; edit the files in MESH"),
-            ("kubernetes", "the mesh's objects are in Kubernetes; write them with kubectl"),
-        )
-        for title in ("apply", "delete")
-    },
-}
+STATUS = "status traffictarget shop/web-api --wait --timeout"
+LAGS = Command(f"{STATUS} 1s -o json", progress, (5, ("Pending", 2, 1, [API], [])))
+APPLIED = Command(f"{STATUS} 20s -o json", progress, (0, ("Applied", 2, 2, [], [])))
+# The client's proxy has not acknowledged that the server's machine is drained.
+DRAIN = "vm drain api-1 -n shop --timeout"
+DRAIN_LAGS = Command(f"{DRAIN} 2s -o json", progress, (5, ("Pending", 2, 1, [WEB], [])))
+DRAINED = Command(f"{DRAIN} 30s -o json", progress, (0, ("Applied", 2, 2, [], [])))
+DENIED = Command("deny list -o json", denied, (0, [("account", "shop/web", "Denylist osm-system/stolen")]))
+# A denied account's proxies are not connected.
+DENIAL = Command(
+    "status denylist osm-system/stolen --wait --timeout 20s -o json", progress, (0, ("Applied", 1, 1, [], [WEB]))
+)
+CERTIFICATES = ["api.shop.cluster.local", "osm-controller.osm-system", "web.shop.cluster.local"]
 
 
 class EnvironmentsTest:
@@ -170,6 +156,7 @@ class EnvironmentsTest:
 
     maxDiff = None
     environment = None  # a class of lib.mesh.environments
+    written_elsewhere = None  # the answer of `osm apply` where it does not write
 
     @classmethod
     def setUpClass(cls):
@@ -194,34 +181,88 @@ class EnvironmentsTest:
         if any(getattr(test, "test_case", test) is self for test, _ in result.failures + result.errors):
             type(self).failed = True
 
-    def ask(self, command):
-        """(exit code, the view of the answer; None if there is only an error)."""
-        code, out, err = self.mesh.osm(*command.arguments.split(), stdin=command.stdin)
+    def ask(self, command, at=None):
+        """(exit code, the view of the answer; None if there is only an error). Without `at`, as an
+        operator asks."""
+        code, out, err = self.mesh.osm(*command.arguments.split(), at=at, stdin=command.stdin)
         if command.view is str:
             return code, (out + err).replace(str(self.mesh.rig.mesh.path), "MESH")
         answer = json.loads(out)
         return code, None if "error" in answer else command.view(answer)
 
-    def check(self, title, answer, expected):
-        expected, reason = DIFFERENCES.get((self.mesh.NAME, title), (expected, None))
-        self.assertEqual(answer, expected, f"{title}; known difference: {reason}")
+    def ways(self):
+        """Ways to ask: each controller alone, and as an operator does."""
+        return [*self.mesh.controllers, None]
+
+    def expect(self, command, never=None):
+        """Whichever controller is asked, the answer becomes this one, and never has the exit code
+        `never`. What others report is a few seconds old."""
+        for at in self.ways():
+
+            def answers(at=at):
+                answer = self.ask(command, at)
+                self.assertNotEqual(answer[0], never, (at, answer))
+                if answer != command.answer:
+                    raise NotYet(answer)
+                return True
+
+            with self.subTest(command.arguments, at=at):
+                wait_for(f"{at or 'the mesh'} answers {command.answer}", answers, 30)
 
     # -- tests ----------------------------------------------------------------------------------
     def test_commands_answer_the_same(self):
-        for title, command in COMMANDS.items():
-            with self.subTest(title):
-                self.check(title, self.ask(command), command.answer)
+        for command in COMMANDS.values():
+            self.expect(command)
+
+    def test_certificates_of_all_controllers_are_the_same(self):
+        asked = Command("certificate list -o json", certificates)
+        found = {name for at in self.mesh.controllers for name in self.ask(asked, at)[1]}
+        self.assertEqual(sorted(found), CERTIFICATES)
+
+    def test_objects_are_written_by_the_command_or_it_names_the_way(self):
+        apply = Command("apply -f -", str, (0, "TrafficTarget shop/more created\n"), json.dumps(MORE))
+        delete = Command("delete traffictarget shop/more", str, (0, "TrafficTarget shop/more deleted\n"))
+        for command, at in ((apply, self.first), (delete, self.last)):
+            way = self.written_elsewhere
+            self.assertEqual(self.ask(command, at), (2, f"osm: {way} [invalid-argument]\n") if way else command.answer)
 
     def test_status_waits_for_a_proxy_that_lags(self):
         self.addCleanup(self.mesh.write, *SHOP)
-        waits = "status traffictarget shop/web-api --wait --timeout"
         self.api.fall_silent()
         self.mesh.write(WIDER)
         wait_for("the proxy is sent its new configuration", self.api.owes)
-        self.check(LAGS, self.ask(Command(f"{waits} 1s -o json", progress, None)), STEPS[LAGS])
+        self.expect(LAGS, never=0)
         self.api.acknowledge()
         wait_for("the proxy has answered", lambda: self.api.owes() == 0)
-        self.check(APPLIED, self.ask(Command(f"{waits} 20s -o json", progress, None)), STEPS[APPLIED])
+        self.expect(APPLIED)
+
+    def test_a_drain_waits_for_a_client_that_lags(self):
+        self.addCleanup(lambda: self.mesh.osm(*f"{DRAIN} 30s --undo".split()))
+        self.web.fall_silent()
+        self.ask(DRAIN_LAGS, self.last)  # at the controller that the client is not at
+        wait_for("the client is sent its new endpoints", self.web.owes)
+        self.expect(DRAIN_LAGS, never=0)
+        self.web.acknowledge()
+        self.expect(DRAINED)
+        drained = [p for p in self.mesh.osm_json("problems")[1]["problems"] if p["object"].endswith(API)]
+        self.assertEqual(len(drained), 1)
+        self.expect(Command("problems -o json", problems, (0, sorted([DANGLING, *problems({"problems": drained})]))))
+
+    def test_a_denied_account_is_denied_everywhere(self):
+        stolen = objects.denylist("stolen", [("shop", "web")])
+        self.mesh.write(stolen)
+        self.addCleanup(self.mesh.delete, stolen)
+        self.web.wait_until_ended()
+        for command in (DENIAL, DENIED):
+            self.expect(command)
+        self.expect(Command("proxy list -o json", lambda answer: sorted(proxies(answer)[0]), (0, [API])))
+
+    def test_every_metric_of_each_controller_has_its_help(self):
+        for controller in self.mesh.controllers.values():
+            status, text = controller.http("/metrics")
+            kinds, helps = (set(re.findall(rf"^# {word} (\S+) \S", text, re.M)) for word in ("TYPE", "HELP"))
+            self.assertEqual((status, kinds - helps), (200, set()), controller.name)
+            self.assertGreater(len(kinds), 30)
 
     def test_a_real_envoy_is_configured_by_the_controller_that_a_test_names(self):
         machine = objects.machine("shop", "web-2", "10.200.0.12", "web", {"app": "web"})
@@ -247,6 +288,8 @@ class EnvironmentsTest:
 
         self.assertIn(": shop/api-1 (", str(wait_for("the refusal", told, 20, interval=0.25)))
         self.assertIn("not this one", str(told()))
+        every = self.ask(Command("problems -o json", problems), self.last)
+        self.expect(Command("problems -o json", problems, every))
 
     def test_an_invalid_object_is_refused_or_left_out(self):
         if self.mesh.NAME == "directory":
@@ -275,6 +318,7 @@ class EnvironmentsTest:
 
 class InADirectory(EnvironmentsTest, unittest.TestCase):
     environment = environments.Directory
+    written_elsewhere = "this controller only reads the mesh's objects; edit the files in MESH"
 
 
 class InEtcd(EnvironmentsTest, unittest.TestCase):
@@ -283,6 +327,7 @@ class InEtcd(EnvironmentsTest, unittest.TestCase):
 
 class InKubernetes(EnvironmentsTest, unittest.TestCase):
     environment = environments.Kubernetes
+    written_elsewhere = "the mesh's objects are in Kubernetes; write them with kubectl"
 
 
 if __name__ == "__main__":

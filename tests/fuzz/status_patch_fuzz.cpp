@@ -2,7 +2,7 @@
 // alone, fits the API's limits, and is not written again while nothing changes.
 //
 //   input: '0' to '3' the phase, a digit: how often each text is repeated (times 50), '1' if the
-//   problem refuses; then lines: problem's field and cause, proxy's detail, other replica's text,
+//   problem refuses; then lines: problem's field and cause, proxy's detail, another replica's name,
 //   generation.
 #include <charconv>
 
@@ -44,22 +44,6 @@ class PatchedApi final : public OneObjectApi {
     statuses.push_back(map_at(*body, "status"));
     return Object();
   }
-};
-
-class ToldBoard final : public ReplicaBoard {
- public:
-  explicit ToldBoard(std::string text) : text_(std::move(text)) {}
-  Status publish(const std::string&, std::string text) override {
-    require(is_utf8(text) && text.size() <= 100'000, "a text fits on the board");
-    return {};
-  }
-  Result<std::map<std::string, std::string>> read(const std::string&) const override {
-    return std::map<std::string, std::string>{{"controller-a", ""}, {"controller-b", text_}};
-  }
-  Subscription subscribe(std::function<void()>) override { return {}; }
-
- private:
-  const std::string text_;
 };
 
 std::string repeated(const std::string& text, std::size_t times) {
@@ -116,11 +100,13 @@ void run(Choices choices) {
   const std::string field = repeated(choices.line(200), 1);
   const std::string cause = repeated(choices.line(200), times);
   const std::string detail = repeated(choices.line(200), times);
-  ToldBoard board(choices.line());
+  const std::string other = repeated(choices.line(200), 1);
   testing::MemoryObjectStore store;
   put_objects(store, choices.line(20));
   if (faulty) status.problems.assign(3, {ErrorCode::kInvalidField, kTarget, "", 0, field, cause});
   status.concerned = 7;
+  status.replicas = 2;
+  if (!other.empty()) status.replicas_unknown = {other};
   status.applied = status.phase == ObjectPhase::kApplied ? 7 : 2;
   if (status.phase == ObjectPhase::kRefused)
     status.lagging.assign(5, {ProxyId("p"), {"shop", "web-1"}, true, detail});
@@ -136,8 +122,7 @@ void run(Choices choices) {
                        .status_of = [&](const ObjectKey&) { return Result<ObjectStatus>(status); },
                        .problems = [&] { return status.problems; },
                        .may_write = [] { return true; },
-                       .replica = "controller-a",
-                       .board = &board});
+                       .replica = "controller-a"});
   executor.run_for(std::chrono::seconds(5));
   require(api.statuses.size() == 1, "a status is written once");
   check(api.statuses.front(), status.phase);

@@ -1,11 +1,13 @@
 // Addresses, query text and metrics cannot be forged by their content.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
 #include "osm/net/address.hpp"
 #include "osm/net/http.hpp"
+#include "osm/runtime/metric_descriptions.hpp"
 #include "osm/runtime/prometheus_registry.hpp"
 
 using namespace osm;
@@ -49,6 +51,17 @@ TEST_SUITE("net::query text") {
 }
 
 TEST_SUITE("net::PrometheusRegistry") {
+  TEST_CASE("the library's metrics have their text of HELP, also in an embedder's registry") {
+    PrometheusRegistry registry;
+    registry.set("osm_replicas", {}, 2);
+    registry.set("osm_of_the_host", {}, 1);
+    CHECK(registry.expose() ==
+          "# TYPE osm_of_the_host gauge\nosm_of_the_host 1\n"
+          "# HELP osm_replicas Live replicas of the controller, as this one sees them\n"
+          "# TYPE osm_replicas gauge\nosm_replicas 2\n");
+    CHECK(std::ranges::is_sorted(metric_descriptions(), {}, &MetricDescription::name));
+  }
+
   TEST_CASE("counters and gauges are exposed with help, type and ordered, escaped labels") {
     PrometheusRegistry registry;
     registry.describe("osm_x_total", "What \\ happened\nso far");

@@ -50,13 +50,11 @@ struct WebhookUpkeep {
   Repair repair = Repair::kRestore;
 };
 
-// Conditions and Events of the objects of `store`, as this control plane knows them.
+// Conditions and Events of the objects of `store`, as this control plane knows them: with a board,
+// over the proxies of all replicas.
 struct StatusUpkeep {
   ControlPlane& control_plane;
   ObjectStore& store;
-  // Replicas publish their counts of proxies here; made with the same replica name. Null:
-  // conditions count the proxies of the replica that writes.
-  ReplicaBoard* board = nullptr;
 };
 
 // The proxy certificates in bootstrap Secrets: renewed after two thirds of their validity, and when

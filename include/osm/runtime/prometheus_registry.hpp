@@ -25,7 +25,7 @@ class OSM_API PrometheusRegistry final : public MetricsSink {
   explicit PrometheusRegistry(std::size_t max_series_per_name = 1000)
       : max_series_(max_series_per_name) {}
 
-  // Sets the text of HELP, which is shown once the name has a value. Thread: any.
+  // Sets HELP of a metric of the host, shown once it has a value. Ours have theirs. Thread: any.
   void describe(std::string_view name, std::string_view help);
 
   // The overloads for labels in braces.

@@ -37,8 +37,8 @@ class OSM_API ReplicaBoard {
   virtual Result<std::map<std::string, std::string>> read(const std::string& topic) const = 0;
 
   // Time of the newest proof that this replica and the server of the mesh's objects reach each
-  // other: what this replica wrote at that time came back. Before the first proof: the board's
-  // beginning. nullopt: the mesh's objects come from elsewhere. Thread: any. Blocking: no.
+  // other: what this replica wrote at that time came back. Before the first proof: the beginning.
+  // nullopt: objects come from elsewhere, and each answers for its own. Thread: any. Blocking: no.
   virtual std::optional<SteadyTime> confirmed_at() const { return std::nullopt; }
 
   // Calls `on_change` when a replica published a text, appeared or disappeared.

@@ -37,7 +37,7 @@ struct ProxyLag {
   std::string detail;  // Envoy's message if it refused
 };
 
-// The receipt of one object, as this replica knows it.
+// The receipt of one object, over the proxies of all replicas that share a ReplicaBoard.
 struct ObjectStatus {
   ObjectKey object;
   // The first generation of the mesh (counted per replica) that holds the present version of the
@@ -50,8 +50,19 @@ struct ObjectStatus {
   std::size_t concerned = 0;
   std::size_t applied = 0;  // number of these that acknowledged this generation or a later one
   std::vector<ProxyLag> lagging;            // the rest, ordered by workload
-  std::vector<WorkloadName> not_connected;  // concerned workloads without a proxy here, ordered
+  std::vector<WorkloadName> not_connected;  // concerned workloads without a proxy, ordered
   std::vector<Problem> problems;            // problems of this object, ordered
+  // Number of replicas that live, this one included.
+  std::size_t replicas = 1;
+  // Other replicas whose mesh is not this one's for the proxies that the object concerns, or that
+  // have not reported yet. While there are some, the object is not kApplied. Ordered.
+  std::vector<std::string> replicas_behind{};
+  // Other replicas that cannot say: of another version, silent for 30 s, or with more proxies than
+  // their report holds. Nobody waits for them. Ordered.
+  std::vector<std::string> replicas_unknown{};
+  // False: it is not known which replicas live, since the board cannot be read. Until it can, the
+  // object is not kApplied.
+  bool replicas_known = true;
 };
 
 }  // namespace osm::inline v1

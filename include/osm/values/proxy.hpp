@@ -56,6 +56,8 @@ struct ProxyTypeState {
   std::optional<SteadyTime> sent_at;  // time of the pending response
 };
 
+// Of a proxy at another replica, `peer_address`, `connected_at` and the versions and nonces of
+// `types` are not known.
 struct Proxy {
   ProxyId id;
   CommonName common_name;
@@ -70,6 +72,7 @@ struct Proxy {
   WallTime certificate_served_until;
   XdsVariant xds = XdsVariant::kSotw;   // variant of its stream
   std::array<ProxyTypeState, 5> types;  // indexed by XdsType
+  std::string replica{};                // the replica that serves it; empty: there is only this one
 };
 
 }  // namespace osm::inline v1

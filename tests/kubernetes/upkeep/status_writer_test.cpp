@@ -26,6 +26,16 @@ ObjectStatus applied(std::size_t proxies) {
   return status;
 }
 
+// Another replica has not read this version.
+ObjectStatus behind(std::size_t applied_by, std::size_t proxies) {
+  ObjectStatus status = applied(proxies);
+  status.phase = ObjectPhase::kPending;
+  status.applied = applied_by;
+  status.replicas = 2;
+  status.replicas_behind = {"controller-b"};
+  return status;
+}
+
 ObjectStatus rejected(std::vector<Problem> problems) {
   ObjectStatus status;
   status.object = kTarget;
@@ -40,26 +50,6 @@ Problem problem(const std::string& cause = "must not be empty",
   return {code, kTarget, "", 0, "spec.rules", cause};
 }
 
-// A board with the reports of other replicas, as a test sets them.
-class ToldBoard final : public ReplicaBoard {
- public:
-  Status publish(const std::string& topic, std::string text) override {
-    CHECK(topic == kStatusTopic);
-    published = std::move(text);
-    return {};
-  }
-  Result<std::map<std::string, std::string>> read(const std::string&) const override {
-    if (!known) return Error{ErrorCode::kUnavailable, "nobody knows"};
-    auto all = others;
-    all["controller-a"] = published;
-    return all;
-  }
-  Subscription subscribe(std::function<void()>) override { return {}; }
-  std::map<std::string, std::string> others;
-  std::string published;
-  bool known = true;
-};
-
 struct Fixture : UpkeepFixture {
   Fixture() {
     put_namespace("osm");
@@ -73,16 +63,6 @@ struct Fixture : UpkeepFixture {
     store.put(std::move(ns));
     if (writer) writer->on_objects({{kinds::kNamespace, "", "shop"}});
   }
-  static std::string said(const std::string& share, const std::string& head = "1 complete") {
-    return head + '\n' + share_id(kTarget) + ' ' + share;
-  }
-  // Replica b has something to say, and a look has passed.
-  void hear(const std::string& text) {
-    board.others["controller-b"] = text;
-    writer->on_replicas();
-    executor.run_for(2s);
-  }
-
   // In the server, and in the store as an informer has it: without its status.
   void put_policy(const std::string& name) {
     const json::object object =
@@ -103,8 +83,7 @@ struct Fixture : UpkeepFixture {
                             .problems = [this] { return problems; },
                             .may_write = [this] { return leads; },
                             .replica = replica,
-                            .kinds = kinds,
-                            .board = several ? &board : nullptr});
+                            .kinds = kinds});
   }
   Result<ObjectStatus> status_of(const ObjectKey& key) {
     ++asked;
@@ -142,8 +121,6 @@ struct Fixture : UpkeepFixture {
   std::vector<Problem> problems;
   spec::Kinds kinds = spec::mesh_kinds();
   bool leads = true;
-  bool several = false;  // replicas
-  ToldBoard board;
   int asked = 0;
   std::optional<StatusWriter> writer;
 };
@@ -488,92 +465,60 @@ TEST_SUITE("kubernetes::StatusWriter, of lost statuses") {
 }
 
 TEST_SUITE("kubernetes::StatusWriter, of several replicas") {
-  TEST_CASE_FIXTURE(Fixture, "the proxies of all are counted") {
-    several = true;
-    statuses[kTarget] = applied(2);
-    board.others["controller-b"] = said("1 applied 1 1");
-    start();
-    executor.run_for(2s);
-    CHECK(condition("Programmed").at("message") == "3/3 proxies");
-    CHECK(condition("Programmed").at("status") == "True");
-    hear(said("1 pending 1 4"));
-    CHECK(condition("Programmed").at("message") == "3/6 proxies");
-    CHECK(condition("Programmed").at("reason") == "Pending");
-    hear(said("1 refused 3 4"));
-    CHECK(condition("Programmed").at("reason") == "RefusedByProxy");
-    board.others.clear();  // it is gone, its proxies with it
-    writer->on_replicas();
-    executor.run_for(2s);
-    CHECK(condition("Programmed").at("message") == "2/2 proxies");
-  }
-
-  TEST_CASE_FIXTURE(Fixture, "a replica that lags is waited for, and said so") {
-    several = true;
-    board.others["controller-b"] = said("0 applied 1 1");
+  TEST_CASE_FIXTURE(Fixture, "a replica that has not read a version is waited for, and said so") {
+    statuses[kTarget] = behind(3, 4);
     start();
     executor.run_for(2s);
     CHECK(condition("Programmed").at("message") ==
           "3/4 proxies; 1 of 2 replicas of the control plane have not read it yet");
-    CHECK(condition("Programmed").at("status") == "False");
-    hear("1 complete");
-    CHECK(condition("Programmed").at("message") ==
-          "3/3 proxies; 1 of 2 replicas of the control plane have not read it yet");
-    hear(said("1 applied 1 1"));
+    CHECK(condition("Programmed").at("reason") == "Pending");
+    statuses[kTarget] = applied(4);
+    executor.run_for(2s);  // it is looked at again
     CHECK(condition("Programmed").at("message") == "4/4 proxies");
   }
 
   TEST_CASE_FIXTURE(Fixture, "a replica that has just come takes nothing back") {
-    several = true;
     start();
     executor.run_for(2s);
     REQUIRE(condition("Programmed").at("message") == "3/3 proxies");
-    hear("");
+    statuses[kTarget] = behind(3, 3);
+    writer->on_objects({kTarget});
+    executor.run_for(10s);
     CHECK(writes_of("patch traffic") == 1);
-    put_policy("new");
-    const ObjectKey fresh{kinds::kTrafficTarget, "shop", "new"};
-    statuses[fresh] = applied(1);
-    writer->on_objects({fresh});
+    statuses[kTarget] = applied(4);
     executor.run_for(2s);
-    CHECK(condition("Programmed", "new").at("reason") == "Pending");
-    hear(said("1 applied 1 1") + '\n' + share_id(fresh) + " 1 applied 0 0");
     CHECK(condition("Programmed").at("message") == "4/4 proxies");
-    CHECK(condition("Programmed", "new").at("message") == "1/1 proxies");
   }
 
-  TEST_CASE_FIXTURE(Fixture, "a replica with too many objects is named, not waited for") {
-    several = true;
-    board.others["controller-b"] = "1 cut";
+  TEST_CASE_FIXTURE(Fixture, "a proxy that lags takes back what was said") {
+    start();
+    executor.run_for(2s);
+    statuses[kTarget].phase = ObjectPhase::kPending;
+    statuses[kTarget].applied = 2;
+    writer->on_objects({kTarget});
+    executor.run_for(2s);
+    CHECK(condition("Programmed").at("reason") == "Pending");
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica that cannot tell is named, not waited for") {
+    statuses[kTarget].replicas = 2;
+    statuses[kTarget].replicas_unknown = {"controller-b"};
     start();
     executor.run_for(2s);
     CHECK(condition("Programmed").at("message") ==
-          "3/3 proxies; 1 of 2 replicas of the control plane have too many objects to count");
+          "3/3 proxies; 1 of 2 replicas of the control plane cannot tell which proxies have it");
     CHECK(condition("Programmed").at("status") == "True");
   }
 
   TEST_CASE_FIXTURE(Fixture, "while nobody knows who lives nothing is claimed") {
-    several = true;
-    board.known = false;
+    statuses[kTarget].phase = ObjectPhase::kPending;
+    statuses[kTarget].replicas_known = false;
     start();
     executor.run_for(10s);
     CHECK(writes_of("patch") == 0);
-    board.known = true;
+    statuses[kTarget] = applied(3);
     executor.run_for(2s);  // it asks again by itself
     CHECK(condition("Programmed").at("message") == "3/3 proxies");
-  }
-
-  TEST_CASE_FIXTURE(Fixture, "a replica that does not write publishes its statuses") {
-    several = true;
-    leads = false;
-    start();
-    executor.run_for(2s);
-    CHECK(board.published.empty());
-    hear("1 complete");
-    CHECK(board.published == said("1 applied 3 3"));
-    statuses[kTarget] = applied(4);
-    writer->on_objects({kTarget});
-    executor.run_for(2s);
-    CHECK(board.published == said("1 applied 4 4"));
-    CHECK(api.writes().empty());
   }
 }
 

@@ -276,7 +276,8 @@ def _file_of(one):
 
 def _is_synced(controller, workload):
     status, answer = controller.admin("/v1/proxies")
-    states = [t["state"] for p in answer["proxies"] if p["name"] == workload for t in p["types"].values()]
+    own = [p for p in answer["proxies"] if p["name"] == workload and p["connected_at"]]
+    states = [t["state"] for p in own for t in p["types"].values()]
     if status != 200 or not states or set(states) - {"SYNCED", "NOT SENT"}:
         raise NotYet((status, states))
     return True

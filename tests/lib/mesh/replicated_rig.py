@@ -114,11 +114,11 @@ class ReplicatedRig(Rig):
         return json.loads(self.osm(*arguments, "-o", "json", at=at))
 
     def admin(self, method, path, body=None, state=None):
-        """At the last controller that runs; the proxies of all."""
+        """At the last controller that runs; of /v1/proxies, each controller's own proxies."""
         asked = [state] if state else self.states() if path == "/v1/proxies" else self.states()[-1:]
         answers = [super(ReplicatedRig, self).admin(method, path, body, each) for each in asked]
         if "proxies" in answers[0]:
-            answers[0]["proxies"] = [p for answer in answers for p in answer["proxies"]]
+            answers[0]["proxies"] = [p for answer in answers for p in answer["proxies"] if p["connected_at"]]
         return answers[0]
 
     def states(self):

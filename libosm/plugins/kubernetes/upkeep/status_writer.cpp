@@ -24,7 +24,6 @@ constexpr std::chrono::milliseconds kSpacing{100};     // one every
 constexpr std::size_t kMaxMessageBytes = 4096;         // the CRDs take 32768
 constexpr std::size_t kMaxDetailBytes = 256;           // of a proxy
 constexpr std::size_t kMaxNamed = 3;                   // proxies in a message
-constexpr std::size_t kMaxShared = 100'000;            // bytes on the board: some 2,500 objects
 
 std::string texts_of(const std::vector<Problem>& problems) {
   std::string out;
@@ -59,10 +58,21 @@ std::string laggards(const ObjectStatus& status) {
   return out;
 }
 
-Condition programmed(const Share& share, const std::string& more) {
-  const std::string count =
-      std::to_string(share.applied) + '/' + std::to_string(share.concerned) + " proxies" + more;
-  switch (share.phase) {
+// Information beyond the count.
+std::string more_of(const ObjectStatus& status) {
+  const auto some = [&](const std::vector<std::string>& replicas, std::string_view what) {
+    if (replicas.empty()) return std::string();
+    return "; " + std::to_string(replicas.size()) + " of " + std::to_string(status.replicas) +
+           " replicas of the control plane " + std::string(what);
+  };
+  return laggards(status) + some(status.replicas_behind, "have not read it yet") +
+         some(status.replicas_unknown, "cannot tell which proxies have it");
+}
+
+Condition programmed(const ObjectStatus& status) {
+  const std::string count = std::to_string(status.applied) + '/' +
+                            std::to_string(status.concerned) + " proxies" + more_of(status);
+  switch (status.phase) {
     case ObjectPhase::kApplied:
       return {"Programmed", "True", "Programmed", count};
     case ObjectPhase::kRefused:
@@ -73,17 +83,6 @@ Condition programmed(const Share& share, const std::string& more) {
       break;
   }
   return {"Programmed", "False", "Pending", count};
-}
-
-// Information beyond the count.
-std::string more_of(const ShareSum& sum, std::size_t replicas, const std::string& refusals) {
-  const auto some = [&](std::size_t count) {
-    return "; " + std::to_string(count) + " of " + std::to_string(replicas) + " replicas ";
-  };
-  std::string more = refusals;
-  if (sum.behind > 0) more += some(sum.behind) + "of the control plane have not read it yet";
-  if (sum.mute > 0) more += some(sum.mute) + "of the control plane have too many objects to count";
-  return more;
 }
 
 std::string status_in(const std::vector<Condition>& conditions, std::string_view type) {
@@ -102,10 +101,6 @@ StatusWriter::StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions
       budget_(runtime_.clock, kBurst, kSpacing),
       strand_(runtime_.blocking) {
   on_mesh();
-}
-
-bool StatusWriter::Known::settled() const {
-  return share.phase == ObjectPhase::kApplied || share.phase == ObjectPhase::kRejected;
 }
 
 void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
@@ -139,10 +134,6 @@ void StatusWriter::on_statuses(const std::vector<ObjectKey>& keys) {
   });
 }
 
-void StatusWriter::on_replicas() {
-  strand_.post([this] { wake(); });
-}
-
 void StatusWriter::on_mesh() {
   if (mesh_touched_.exchange(true)) return;
   strand_.post([this] {
@@ -162,8 +153,7 @@ void StatusWriter::run() {
   if (!options_.may_write()) {
     wrote_ = false;
     written_.clear();
-    if (options_.board == nullptr)
-      return forget();  // no other replica needs this replica's statuses
+    return forget();
   }
   // Before every namespace is known, each object looks as if it were outside the mesh.
   if (!options_.store.has_synced()) return wake();
@@ -172,11 +162,9 @@ void StatusWriter::run() {
   collect(problems);
   std::erase_if(due_, [this](const ObjectKey& key) { return survey(key); });
   unfinished_ = false;
-  const bool heard = listen();
   if (options_.may_write() && (wrote_ || take_over())) {
     wrote_ = true;
-    if (heard) write_statuses();
-    unfinished_ |= !heard;
+    write_statuses();
     events_.tell(problems);
     unfinished_ |= events_.behind();
   } else {
@@ -265,12 +253,12 @@ void StatusWriter::choose_due() {
         for (const auto& object : options_.store.list(kind.name)) due_.insert(object->key);
   }
   for (const auto& [key, known] : known_)
-    if (!known.settled()) due_.insert(key);
+    if (!known.settled) due_.insert(key);
 }
 
 void StatusWriter::sleep() {
   const bool unsettled = std::any_of(known_.begin(), known_.end(),
-                                     [](const auto& one) { return !one.second.settled(); });
+                                     [](const auto& one) { return !one.second.settled; });
   if (!due_.empty() || unfinished_ || unsettled) return wake();
   if (stale_) timer_ = strand_.post_after(kLookAtAll, [this] { run(); });
 }
@@ -304,14 +292,16 @@ bool StatusWriter::survey(const ObjectKey& key) {
   const bool in_mesh = own || is_monitored(options_.store, key.ns, options_.mesh_name);
   const auto status = object && in_mesh ? options_.status_of(key) : Error{ErrorCode::kNotFound, ""};
   if (status.ok()) {
-    Known& known = known_[key];
-    if (known.id.empty()) known.id = share_id(key);
     const json::object& metadata = map_at(*object->document, "metadata");
-    known.uid = text_at(metadata, "uid");
-    known.share = {number_at(metadata, "generation"), status->phase, status->applied,
-                   status->concerned};
-    known.accepted = accepted(*status);
-    known.refusals = laggards(*status);
+    known_[key] = {
+        .uid = text_at(metadata, "uid"),
+        .generation = number_at(metadata, "generation"),
+        .accepted = accepted(*status),
+        .programmed = programmed(*status),
+        .settled =
+            status->phase == ObjectPhase::kApplied || status->phase == ObjectPhase::kRejected,
+        .replicas_lag = status->phase == ObjectPhase::kPending && !status->replicas_behind.empty(),
+        .replicas_known = status->replicas_known};
     return true;
   }
   known_.erase(key);
@@ -319,47 +309,13 @@ bool StatusWriter::survey(const ObjectKey& key) {
          status.error().code == ErrorCode::kInvalidArgument;
 }
 
-// Reads the other replicas' statuses and publishes ours. False: the live replicas are not known.
-bool StatusWriter::listen() {
-  if (options_.board == nullptr) return true;
-  auto said = options_.board->read(kStatusTopic);
-  if (!said.ok()) return false;
-  said->erase(options_.replica);
-  std::erase_if(heard_, [&](const auto& one) { return !said->contains(one.first); });
-  silent_ = 0;
-  for (auto& [replica, text] : *said) {
-    silent_ += text.empty();
-    Heard& heard = heard_[replica];
-    if (heard.text == text) continue;
-    heard.shares = parse_shares(text);
-    heard.text = std::move(text);
-  }
-  tell();
-  return true;
-}
-
-void StatusWriter::tell() {
-  std::map<std::string, Share, std::less<>> shares;
-  if (!heard_.empty())
-    for (const auto& [key, known] : known_) shares.emplace(known.id, known.share);
-  // Publish nothing if there are no other replicas.
-  const Status told = options_.board->publish(
-      kStatusTopic, heard_.empty() ? std::string() : text_of(shares, kMaxShared));
-  if (!told.ok())
-    runtime_.log.warning("the other replicas cannot be told of statuses",
-                         {{"detail", told.error().text()}});
-}
-
 void StatusWriter::write_statuses() {
-  std::vector<const Shares*> others;
-  for (const auto& [replica, heard] : heard_)
-    if (!heard.text.empty()) others.push_back(&heard.shares);
   // Begins where the last round ran out of writes, so that objects that change all the time do not
   // delay the others.
   const auto first = known_.lower_bound(std::exchange(next_, ObjectKey()));
   const auto write_from = [&](auto at, auto end) {
     while (at != end && next_ == ObjectKey()) {
-      if (!write_status(at->first, at->second, others)) next_ = at->first;
+      if (!write_status(at->first, at->second)) next_ = at->first;
       ++at;
     }
   };
@@ -369,21 +325,15 @@ void StatusWriter::write_statuses() {
 }
 
 // Result: false if no more may be written in this round.
-bool StatusWriter::write_status(const ObjectKey& key, const Known& known,
-                                const std::vector<const Shares*>& others) {
-  ShareSum sum = sum_of(known.id, known.share, others);
-  sum.behind += silent_;
-  if (silent_ > 0 && sum.share.phase == ObjectPhase::kApplied)
-    sum.share.phase = ObjectPhase::kPending;
+bool StatusWriter::write_status(const ObjectKey& key, const Known& known) {
+  // While it is not known which replicas live, nothing is claimed.
+  if (!known.replicas_known) return true;
   Written& there = present(key, known);
-  // Keep the old status until the new replica reports.
-  const bool read_before = there.generation == known.share.generation && !there.conditions.empty();
-  if (silent_ > 0 && read_before) return true;
-  Written wanted{
-      known.uid,
-      known.share.generation,
-      {known.accepted, programmed(sum.share, more_of(sum, heard_.size() + 1, known.refusals))},
-      there.since};
+  // A replica that has just come takes back nothing of what was said of this version.
+  const bool said_before =
+      there.generation == known.generation && status_in(there.conditions, "Programmed") == "True";
+  if (known.replicas_lag && said_before) return true;
+  Written wanted{known.uid, known.generation, {known.accepted, known.programmed}, there.since};
   if (there.generation == wanted.generation && there.conditions == wanted.conditions) return true;
   if (!may_patch()) return false;
   for (const Condition& condition : wanted.conditions)

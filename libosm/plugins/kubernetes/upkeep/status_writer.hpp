@@ -2,8 +2,7 @@
 // Events for problems. One replica at a time writes, only changes, at a rate that an API server
 // handles easily; never anything per proxy.
 //
-// Each replica checks the progress on its own proxies and tells the others (status_share.hpp); the
-// writer sums up all.
+// ControlPlane::object_status() counts the proxies of all replicas.
 #pragma once
 
 #include <atomic>
@@ -19,9 +18,7 @@
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/source/stored_statuses.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
-#include "kubernetes/upkeep/status_share.hpp"
 #include "osm/object_store.hpp"
-#include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/values/object_status.hpp"
@@ -48,11 +45,10 @@ struct StatusWriterOptions {
   // As ControlPlane::list_problems().
   std::function<std::vector<Problem>()> problems;
   std::function<bool()> may_write;  // this replica is the one that does
-  std::string replica;              // named in Events; its name on the board
+  std::string replica;              // named in Events
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
   spec::Kinds kinds = spec::mesh_kinds();
-  ReplicaBoard* board = nullptr;  // null: only the proxies of this replica count
 };
 
 class StatusWriter {
@@ -65,21 +61,19 @@ class StatusWriter {
   void on_objects(const std::vector<ObjectKey>& keys);
   // Called when statuses of these objects changed at the API server. Thread: any. Blocking: no.
   void on_statuses(const std::vector<ObjectKey>& keys);
-  // Called when problems or proxies may have changed. Thread: any. Blocking: no.
+  // Called when problems, proxies or replicas may have changed. Thread: any. Blocking: no.
   void on_mesh();
-  // Called when other replicas published, appeared or disappeared. Thread: any. Blocking: no.
-  void on_replicas();
 
  private:
-  // Status of an object on this replica.
+  // Status that an object is to have.
   struct Known {
-    std::string id{};   // on the board
     std::string uid{};  // metadata.uid; an object that is created again has another
-    Share share{};
+    std::int64_t generation = 0;
     Condition accepted{};
-    std::string refusals{};
-
-    bool settled() const;  // true if it will not change by itself
+    Condition programmed{};
+    bool settled = false;       // it will not change by itself
+    bool replicas_lag = false;  // only replicas that have just come hold it back
+    bool replicas_known = true;
   };
   // Present status of an object.
   struct Written {
@@ -89,11 +83,6 @@ class StatusWriter {
     std::map<std::string, std::string> since{};  // by type: the last transition
     std::string version{};                       // the object's resourceVersion then
     bool seen = false;                           // the store has told of that version
-  };
-  // Last text of another replica, and its content.
-  struct Heard {
-    std::string text;
-    Shares shares;
   };
 
   void wake();
@@ -106,11 +95,8 @@ class StatusWriter {
   void choose_due();
   void collect(const std::vector<Problem>& problems);
   bool survey(const ObjectKey& key);
-  bool listen();
-  void tell();
   void write_statuses();
-  bool write_status(const ObjectKey& key, const Known& known,
-                    const std::vector<const Shares*>& others);
+  bool write_status(const ObjectKey& key, const Known& known);
   void clear_others();
   bool may_patch();
   Status patch(const ObjectKey& key, Written& wanted);
@@ -129,8 +115,6 @@ class StatusWriter {
   std::set<ObjectKey> due_;  // to be checked
   std::map<ObjectKey, Known> known_;
   ObjectKey next_;  // the first that may be written in the next round; empty: any
-  std::map<std::string, Heard> heard_;  // by replica
-  std::size_t silent_ = 0;              // live replicas that have published nothing yet
   std::map<ObjectKey, Written> written_;
   std::map<ObjectKey, std::vector<Problem>> problems_;
   SteadyTime looked_at_all_{};

@@ -123,11 +123,8 @@ class ClusterUpkeep final : public Upkeep {
                                         .replica = options_.replica,
                                         .mesh_name = options_.mesh_name,
                                         .osm_namespace = options_.osm_namespace,
-                                        .kinds = options_.kinds,
-                                        .board = status.board});
+                                        .kinds = options_.kinds});
     subscriptions_.push_back(status.control_plane.subscribe([this] { status_->on_mesh(); }));
-    if (status.board != nullptr)
-      subscriptions_.push_back(status.board->subscribe([this] { status_->on_replicas(); }));
     follow(status.store, [this](const auto& keys) { status_->on_objects(keys); });
     if (stored != nullptr)
       subscriptions_.push_back(

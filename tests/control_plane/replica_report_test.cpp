@@ -1,0 +1,295 @@
+// A report reads back as it was written, and the sum over replicas claims nothing that is not
+// known.
+#include "control_plane/replica_report.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "control_plane/receipts.hpp"
+#include "nack_provenance/provenance_rig.hpp"
+
+using namespace osm;
+using namespace osm::control_plane;
+using namespace osm::provenance_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+ProxyLine line(std::uint64_t generation) {
+  ProxyLine line;
+  line.presence = ProxyLine::Presence::kConnected;
+  line.claimed = true;
+  line.generation = generation;
+  line.states = {SyncState::kSynced, SyncState::kPending, SyncState::kNotSubscribed,
+                 SyncState::kStale, SyncState::kSynced};
+  line.not_after = WallTime(1'700'000'000s);
+  line.served_until = WallTime(1'600'000'000s);
+  return line;
+}
+
+ReplicaReport report() {
+  ReplicaReport report{.id = "0123456789abcdef", .generation = 7};
+  report.since = 5;
+  report.changed = {{1, 6}, {2, 7}};
+  report.digests.policies[3] = 0xfedcba98;
+  report.digests.workloads[255] = 1;
+  report.digests.endpoints[0] = 2;
+  report.digests.settings = 3;
+  report.proxies = {{0xabcdef012345, line(7)}, {2, line(5)}, {3, line(0)}, {4, ProxyLine{}}};
+  report.notes[2] = {WallTime(1'700'000'001s), {"", "", "", "no \"such\" listener", ""}};
+  report.refusals = {
+      {{kinds::kTrafficTarget, "shop", "a"}, "refused by 1 proxy", {{2, "no\nway"}}}};
+  return report;
+}
+
+ObjectKey routes(const std::string& name) { return {kinds::kHttpRouteGroup, values::kNs, name}; }
+ObjectKey target(const std::string& name) { return {kinds::kTrafficTarget, values::kNs, name}; }
+
+// Receipts of the client's replica. "s0" is at another one, whose reports the test writes.
+struct Sum : Rig {
+  OtherReplicas others{.known = true, .replicas = {{.name = "b"}}};
+  Receipts receipts;
+
+  Sum()
+      : Rig(2),
+        receipts({.mesh = controller->loop,
+                  .proxies = *controller->server,
+                  .problems = [] { return std::vector<Problem>(); },
+                  .refusing = [](const auto&) { return std::map<model::ProxyKey, std::string>(); },
+                  .others = [this] { return std::make_shared<const OtherReplicas>(others); },
+                  .subscribe_others = [](const auto&) { return Subscription(); }}) {
+    proxies.at("s0")->disconnect();
+    tell(fresh());
+  }
+  model::ProxyKey key(const std::string& name) const { return {values::kNs, uuids.at(name)}; }
+  // The other replica has read this replica's mesh, and "s0" has applied it.
+  ReplicaReport fresh() {
+    const auto mesh = controller->loop.snapshots().load();
+    ReplicaReport said{.id = "b", .generation = 9};
+    said.digests = *mesh->digests;
+    said.since = 9;
+    said.proxies.emplace(mark_of(key("s0")), line(9));
+    return said;
+  }
+  // It counts its own generations: the object changed there in the newest one, which `s0` lacks.
+  ReplicaReport lagging(const ObjectKey& object) {
+    ReplicaReport said = fresh();
+    said.since = 8;
+    said.changed[mark_of(object)] = 9;
+    said.proxies.at(mark_of(key("s0"))).generation = 8;
+    return said;
+  }
+  void tell(ReplicaReport said) {
+    others.replicas.front().report = std::make_shared<const ReplicaReport>(std::move(said));
+    others.replicas.front().starting = false;
+  }
+  ObjectStatus ask(const ObjectKey& object) {
+    auto answer = std::async(std::launch::async, [&] { return receipts.status(object); });
+    while (answer.wait_for(1ms) != std::future_status::ready) executor.run_until_idle();
+    const auto status = answer.get();
+    REQUIRE_MESSAGE(status.ok(), status.error().text());
+    return *status;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("control_plane::ReplicaReport") {
+  TEST_CASE("a written report is read back") {
+    const auto read = parse_report(text_of(report()));
+    REQUIRE(read.has_value());
+    CHECK(*read == report());
+    for (const ReplicaReport& small :
+         {ReplicaReport{.id = "a"}, ReplicaReport{.id = "a", .left = true}}) {
+      const auto again = parse_report(text_of(small));
+      REQUIRE(again.has_value());
+      CHECK(*again == small);
+    }
+  }
+
+  TEST_CASE("proxies that do not fit are left out, those that lag last, and the reader knows") {
+    ReplicaReport large = report();
+    for (Mark mark = 100; mark < 10'000; ++mark) large.proxies.emplace(mark, line(7));
+    const std::string text = text_of(large);
+    CHECK(text.size() <= kMaxReportBytes);
+    const auto read = parse_report(text);
+    REQUIRE(read.has_value());
+    CHECK_FALSE(read->all_proxies);
+    CHECK(read->proxies.size() > 3'900);
+    CHECK(read->proxies.at(2) == line(5));
+    for (const auto& [mark, line] : read->proxies) CHECK(large.proxies.at(mark) == line);
+  }
+
+  TEST_CASE("four thousand proxies fit") {
+    ReplicaReport large = report();
+    large.proxies.clear();
+    for (Mark mark = 1; mark <= 4'000; ++mark) large.proxies.emplace(mark * 99'999'937, line(7));
+    const auto read = parse_report(text_of(large));
+    REQUIRE(read.has_value());
+    CHECK(read->all_proxies);
+    CHECK(read->proxies == large.proxies);
+  }
+
+  TEST_CASE("the text of another version, or a damaged one, is no report") {
+    const std::string whole = text_of(report());
+    std::string newer = whole;
+    newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+    std::string damaged = whole;
+    damaged.insert(damaged.find("\"digests\":\"") + 11, "!");
+    for (const std::string& text :
+         {std::string(), std::string("1 complete"), newer, damaged, whole.substr(0, 100)})
+      CHECK_FALSE(parse_report(text).has_value());
+  }
+}
+
+TEST_SUITE("control_plane::ReplicaReport, sums") {
+  TEST_CASE("proxies of all replicas are counted") {
+    Sum mesh;
+    const ObjectStatus status = mesh.ask(routes("s0"));
+    CHECK(status.phase == ObjectPhase::kApplied);
+    CHECK(status.concerned == 2);
+    CHECK(status.applied == 2);
+    CHECK(status.not_connected.empty());
+    CHECK(status.replicas == 2);
+  }
+
+  TEST_CASE("a proxy of another replica that lags holds its objects back, and no others") {
+    Sum mesh;
+    mesh.tell(mesh.lagging(routes("s0")));
+    const ObjectStatus status = mesh.ask(routes("s0"));
+    CHECK(status.phase == ObjectPhase::kPending);
+    CHECK(status.applied == 1);
+    REQUIRE(status.lagging.size() == 1);
+    CHECK(status.lagging.front().workload.name == "s0");
+    CHECK_FALSE(status.lagging.front().refused);
+    CHECK(mesh.ask(target("s0")).phase == ObjectPhase::kApplied);  // unchanged for long
+    CHECK(mesh.ask(target("s1")).phase == ObjectPhase::kApplied);
+  }
+
+  TEST_CASE("a proxy that has applied nothing yet holds back every object that concerns it") {
+    Sum mesh;
+    ReplicaReport said = mesh.fresh();
+    said.proxies.at(mark_of(mesh.key("s0"))).generation = 0;
+    said.proxies.at(mark_of(mesh.key("s0"))).presence = ProxyLine::Presence::kReturning;
+    mesh.tell(said);
+    CHECK(mesh.ask(target("s0")).phase == ObjectPhase::kPending);
+    CHECK(mesh.ask(target("s1")).phase == ObjectPhase::kApplied);
+  }
+
+  TEST_CASE("a replica that has not read the present version is behind, and named") {
+    Sum mesh;
+    const ReplicaReport before = mesh.fresh();
+    mesh.put_routes("s0", "/new");
+    mesh.settle();
+    mesh.tell(before);
+    ObjectStatus status = mesh.ask(routes("s0"));
+    CHECK(status.phase == ObjectPhase::kPending);
+    CHECK(status.replicas_behind == std::vector<std::string>{"b"});
+    CHECK(status.applied == 1);
+    // Objects for other proxies are the same at both.
+    CHECK(mesh.ask(target("s1")).phase == ObjectPhase::kApplied);
+    mesh.tell(mesh.fresh());
+    CHECK(mesh.ask(routes("s0")).phase == ObjectPhase::kApplied);
+
+    const ReplicaReport with = mesh.fresh();
+    mesh.spec.remove(target("s0"));
+    mesh.settle();
+    mesh.tell(with);
+    status = mesh.ask(target("s0"));
+    CHECK(status.removed);
+    CHECK(status.phase == ObjectPhase::kPending);
+    mesh.tell(mesh.fresh());
+    CHECK(mesh.ask(target("s0")).phase == ObjectPhase::kApplied);
+  }
+
+  TEST_CASE("a machine that another replica still sends to is behind there") {
+    Sum mesh;
+    const ReplicaReport before = mesh.fresh();
+    mesh.provider.set_endpoints(values::service_name("s1"), {});
+    mesh.settle();
+    mesh.tell(before);
+    const ObjectKey machine{kinds::kVirtualMachine, values::kNs, "s1"};
+    CHECK(mesh.ask(machine).replicas_behind == std::vector<std::string>{"b"});
+    CHECK(mesh.ask(machine).phase == ObjectPhase::kPending);
+    mesh.tell(mesh.fresh());
+    CHECK(mesh.ask(machine).phase == ObjectPhase::kApplied);
+  }
+
+  TEST_CASE("settings of the mesh are compared, and endpoints that come and go are not") {
+    Sum mesh;
+    const ObjectKey config{kinds::kMeshConfig, "osm-system", "osm-mesh-config"};
+    ReplicaReport said = mesh.fresh();
+    said.digests.endpoints.fill(17);
+    mesh.tell(said);
+    CHECK(mesh.ask(config).phase == ObjectPhase::kApplied);
+    ++said.digests.settings;
+    mesh.tell(said);
+    CHECK(mesh.ask(config).replicas_behind == std::vector<std::string>{"b"});
+    CHECK(mesh.ask(target("s0")).phase == ObjectPhase::kApplied);
+  }
+
+  TEST_CASE("a replica that has just come is waited for, and one that cannot tell is named") {
+    Sum mesh;
+    mesh.others.replicas.front() = {.name = "b", .report = {}, .starting = true};
+    ObjectStatus status = mesh.ask(target("s0"));
+    CHECK(status.phase == ObjectPhase::kPending);
+    CHECK(status.replicas_behind == std::vector<std::string>{"b"});
+    mesh.others.replicas.front().starting = false;
+    status = mesh.ask(target("s0"));
+    CHECK(status.phase == ObjectPhase::kApplied);
+    CHECK(status.replicas_unknown == std::vector<std::string>{"b"});
+    ReplicaReport part = mesh.fresh();
+    part.all_proxies = false;
+    mesh.tell(part);
+    status = mesh.ask(target("s0"));
+    CHECK(status.phase == ObjectPhase::kApplied);
+    CHECK(status.concerned == 2);
+    CHECK(status.replicas_unknown == std::vector<std::string>{"b"});
+  }
+
+  TEST_CASE("while it is not known who lives nothing is applied") {
+    Sum mesh;
+    mesh.others.known = false;
+    const ObjectStatus status = mesh.ask(target("s0"));
+    CHECK(status.phase == ObjectPhase::kPending);
+    CHECK_FALSE(status.replicas_known);
+    CHECK(status.applied == 2);
+  }
+
+  TEST_CASE("an object that a proxy of another replica refuses is refused, with its words") {
+    Sum mesh;
+    ReplicaReport said = mesh.fresh();
+    said.refusals = {{routes("s0"),
+                      "refused by 1 of 2 proxies",
+                      {{mark_of(mesh.key("s0")), "regex is too large"}}}};
+    mesh.tell(said);
+    ObjectStatus status = mesh.ask(routes("s0"));
+    CHECK(status.phase == ObjectPhase::kRefused);
+    REQUIRE(status.lagging.size() == 1);
+    CHECK(status.lagging.front().refused);
+    CHECK(status.lagging.front().detail == "regex is too large");
+    CHECK(mesh.ask(target("s0")).phase == ObjectPhase::kApplied);
+
+    said = mesh.lagging(routes("s0"));  // it keeps its last content
+    said.notes[mark_of(mesh.key("s0"))].words[4] = "not that";
+    said.proxies.at(mark_of(mesh.key("s0"))).states[4] = SyncState::kStale;
+    mesh.tell(said);
+    status = mesh.ask(routes("s0"));
+    CHECK(status.phase == ObjectPhase::kRefused);
+    CHECK(status.lagging.front().detail == "not that");
+  }
+
+  TEST_CASE("a proxy that is here counts as this replica knows it") {
+    Sum mesh;
+    mesh.tell(mesh.lagging(routes("s0")));
+    mesh.connect("s0");
+    mesh.settle();
+    const ObjectStatus status = mesh.ask(routes("s0"));
+    CHECK(status.phase == ObjectPhase::kApplied);
+    CHECK(status.concerned == 2);
+  }
+}
