@@ -22,6 +22,7 @@ struct Shop : BuiltMesh {
     config.proxy.permissive = permissive;
     spec.set_mesh_config(config);
     spec.put_namespace(kNs);
+    for (const char* name : {"buyer", "auditor"}) spec.put_service_account(account(name));
     spec.put(service("store", "10.1.0.1"));
     spec.put(service("ledger", "10.1.0.2", {service_port("raw", 99, 99, Protocol::kTcp)}));
     next();

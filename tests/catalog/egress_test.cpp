@@ -44,6 +44,8 @@ struct Shop : BuiltMesh {
   explicit Shop(bool permissive = false) {
     set_mode(permissive, false, true);
     spec.put_namespace(kNs);
+    for (const char* name : {"buyer", "seller", "auditor", "a", "b"})
+      spec.put_service_account(account(name));
     spec.put(service("store", "10.1.0.1"));
     next();
   }

@@ -57,6 +57,7 @@ struct Mesh {
 struct Shop : Mesh {
   Shop() {
     spec.put_namespace(kNs);
+    spec.put_service_account(account("buyer"));
     spec.put(service("store", "10.1.0.1"));
     spec.put(service("stock", "10.1.0.2"));
     spec.put(routes("web", {"buy"}));
