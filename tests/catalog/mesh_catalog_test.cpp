@@ -98,6 +98,7 @@ TEST_SUITE("catalog::MeshCataloger") {
     Workload second = workload("vm3", "u-second", "store", "10.0.0.3", {"store"});
     second.ports = {{"web", port(8081)}};
     shop.vm.put_workload(second);
+    shop.spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
     shop.publish();
     const auto told = [&] {
       auto answer = shop.catalog->explain(
