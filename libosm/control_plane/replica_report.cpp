@@ -259,7 +259,7 @@ ObjectKey known_as(const ObjectKey& object, const std::string& control_plane) {
   if (object.is(kinds::kVirtualMachine) || object.is(kinds::kDnsResource) ||
       object.is(kinds::kAzureResource) || object.is(kinds::kPod))
     return {model::kWorkloadKind, object.ns, object.name};
-  const bool elsewhere = !control_plane.empty() && !object.name.empty() &&
+  const bool elsewhere = !control_plane.empty() && !object.ns.empty() &&
                          (object.ns != control_plane || object.name != spec::kMeshConfigName);
   if (object.is(kinds::kMeshConfig) && !elsewhere) return model::mesh_config_key();
   return object;
