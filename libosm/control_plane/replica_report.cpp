@@ -334,7 +334,8 @@ std::size_t add_others(const OtherReplicas& others, const ObjectKey& object,
       continue;
     }
     const ReplicaReport& report = *other.report;
-    const bool same = catalog::is_same_for(object, state.scope, *state.snapshot, report.digests);
+    const bool same = state.generation <= other.heard &&
+                      catalog::is_same_for(object, state.scope, *state.snapshot, report.digests);
     if (!same) status.replicas_behind.push_back(other.name);
     if (!report.all_proxies) status.replicas_unknown.push_back(other.name);
     const std::uint64_t newest = wanted(report, object, *state.snapshot);

@@ -106,6 +106,9 @@ struct OtherReplica {
   std::string name;
   std::shared_ptr<const ReplicaReport> report{};  // null: it has none that can be read
   bool starting = false;                          // it has just joined, and a report is to come
+  // This replica's generation when the report came, or when no other one came for long since. An
+  // older report may be of before a change that was taken back, and proves nothing.
+  std::uint64_t heard = 0;
 
   friend bool operator==(const OtherReplica&, const OtherReplica&) = default;
 };

@@ -17,6 +17,7 @@ constexpr std::chrono::milliseconds kCollect{50};  // acknowledgements that foll
 constexpr std::chrono::seconds kSpacing{1};
 constexpr double kBytesPerSecond = 16'000;
 constexpr std::chrono::seconds kListen{2};    // time alone changes who is known to live
+constexpr std::chrono::seconds kNews{6};      // a report comes within this time if there is news
 constexpr std::chrono::seconds kJoining{30};  // a replica that says nothing for longer cannot say
 constexpr std::chrono::seconds kOwesForLong{5};  // its proxy has a note
 constexpr std::size_t kMaxChanged = 1'000;       // in a report
@@ -111,6 +112,8 @@ void ReplicaReports::listen() {
   if (said.ok()) {
     next = {};
     const SteadyTime now = options_.runtime.clock.steady_now();
+    const auto mesh = options_.mesh.snapshots().load();
+    const std::uint64_t generation = mesh ? mesh->generation : 0;
     std::erase_if(heard_, [&](const auto& one) { return !said->contains(one.first); });
     for (auto& [name, text] : *said) {
       Heard& heard = heard_[name];
@@ -118,19 +121,31 @@ void ReplicaReports::listen() {
         auto report = parse_report(text);
         heard.report = report ? std::make_shared<const ReplicaReport>(*std::move(report)) : nullptr;
         heard.text = std::move(text);
+        heard.generation = heard.awaited = generation;
       }
+      note_generation(heard, generation, now);
       const ReplicaReport* report = heard.report.get();
       if (report != nullptr && (report->left || report->id == id_)) continue;
       const bool silent = heard.text.empty() || (report != nullptr && report->generation == 0);
       // Also one of the same name that has started again.
       if (!std::exchange(heard.silent, silent) && silent) heard.joined = now;
-      next.replicas.push_back({name, heard.report, silent && now - heard.joined < kJoining});
+      next.replicas.push_back(
+          {name, heard.report, silent && now - heard.joined < kJoining, heard.generation});
     }
   }
   if (next == *before) return;
   if (next.replicas.size() != before->replicas.size()) touch();
   others_.publish(std::make_shared<const OtherReplicas>(std::move(next)));
   changed_.notify();
+}
+
+// No news for long says that nothing has changed there.
+void ReplicaReports::note_generation(Heard& heard, std::uint64_t generation, SteadyTime now) {
+  if (heard.awaited > heard.generation && now - heard.awaited_since >= kNews)
+    heard.generation = heard.awaited;
+  if (heard.awaited > heard.generation || heard.awaited == generation) return;
+  heard.awaited = generation;
+  heard.awaited_since = now;
 }
 
 void ReplicaReports::report() {

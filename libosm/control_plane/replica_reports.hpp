@@ -73,6 +73,9 @@ class ReplicaReports {
   struct Heard {
     std::string text{};
     std::shared_ptr<const ReplicaReport> report{};
+    std::uint64_t generation = 0;  // OtherReplica::heard
+    std::uint64_t awaited = 0;     // the next one, unless a report comes first
+    SteadyTime awaited_since{};
     bool silent = false;  // it has not reported its mesh yet
     SteadyTime joined{};  // then
   };
@@ -80,6 +83,7 @@ class ReplicaReports {
   void wake();
   void listen_often();
   void listen();
+  static void note_generation(Heard& heard, std::uint64_t generation, SteadyTime now);
   void report();
   ReplicaReport made();
   void publish(std::string text);

@@ -86,6 +86,7 @@ struct Sum : Rig {
   void tell(ReplicaReport said) {
     others.replicas.front().report = std::make_shared<const ReplicaReport>(std::move(said));
     others.replicas.front().starting = false;
+    others.replicas.front().heard = controller->loop.snapshots().load()->generation;
   }
   ObjectStatus ask(const ObjectKey& object) {
     auto answer = std::async(std::launch::async, [&] { return receipts.status(object); });
@@ -204,6 +205,18 @@ TEST_SUITE("control_plane::ReplicaReport, sums") {
     CHECK(status.phase == ObjectPhase::kPending);
     mesh.tell(mesh.fresh());
     CHECK(mesh.ask(target("s0")).phase == ObjectPhase::kApplied);
+  }
+
+  TEST_CASE("a report from before a change that was taken back proves nothing") {
+    Sum mesh;
+    mesh.put_routes("s0", "/new");
+    mesh.settle();
+    mesh.put_routes("s0", "/good");  // as it was when the other replica reported
+    mesh.settle();
+    CHECK(mesh.ask(routes("s0")).replicas_behind == std::vector<std::string>{"b"});
+    CHECK(mesh.ask(target("s1")).phase == ObjectPhase::kApplied);
+    mesh.tell(mesh.fresh());
+    CHECK(mesh.ask(routes("s0")).phase == ObjectPhase::kApplied);
   }
 
   TEST_CASE("a machine that another replica still sends to is behind there") {

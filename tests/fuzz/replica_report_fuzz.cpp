@@ -58,7 +58,8 @@ void check_sum(const ReplicaReport& report) {
           .everything = false, .identities = {}, .services = {}, .workloads = {{"shop", "web-1"}}}};
   const OtherReplicas others{
       .known = true,
-      .replicas = {{.name = "b", .report = std::make_shared<const ReplicaReport>(report)}}};
+      .replicas = {
+          {.name = "b", .report = std::make_shared<const ReplicaReport>(report), .heard = 3}}};
   std::map<model::ProxyKey, WorkloadName> waited_for{{kProxy, {"shop", "web-1"}}};
   ObjectStatus status;
   const std::size_t refused = add_others(others, known_as(kMachine), state, waited_for, status);
