@@ -5,17 +5,28 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <future>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "ads/progress.hpp"
+#include "catalog/mesh_loop.hpp"
+#include "catalog/mesh_values.hpp"
 #include "control_plane/receipts.hpp"
-#include "nack_provenance/provenance_rig.hpp"
+#include "osm/runtime/system.hpp"
+#include "osm/testing/capturing_sinks.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
+#include "osm/testing/memory_endpoints_provider.hpp"
+#include "osm/testing/memory_mesh_spec.hpp"
 
 using namespace osm;
 using namespace osm::control_plane;
-using namespace osm::provenance_test;
 using namespace std::chrono_literals;
+namespace values = osm::catalog::values;
 
 namespace {
 
@@ -49,33 +60,94 @@ ReplicaReport report() {
 ObjectKey routes(const std::string& name) { return {kinds::kHttpRouteGroup, values::kNs, name}; }
 ObjectKey target(const std::string& name) { return {kinds::kTrafficTarget, values::kNs, name}; }
 
-// Receipts of the client's replica. "s0" is at another one, whose reports the test writes.
-struct Sum : Rig {
-  OtherReplicas others{.known = true, .replicas = {{.name = "b"}}};
-  Receipts receipts;
+// Proxies of this replica that have applied everything.
+class AppliedProxies final : public ads::ProgressHost {
+ public:
+  std::set<model::ProxyKey> here;
 
-  Sum()
-      : Rig(2),
-        receipts({.mesh = controller->loop,
-                  .proxies = *controller->server,
-                  .problems = [] { return std::vector<Problem>(); },
-                  .refusing = [](const auto&) { return std::map<model::ProxyKey, std::string>(); },
-                  .others = [this] { return std::make_shared<const OtherReplicas>(others); },
-                  .subscribe_others = [](const auto&) { return Subscription(); }}) {
-    proxies.at("s0")->disconnect();
+  std::vector<ads::ProxyProgress> progress(
+      const std::vector<model::ProxyKey>& proxies) const override {
+    std::vector<ads::ProxyProgress> out;
+    for (const model::ProxyKey& proxy : proxies)
+      if (here.contains(proxy)) out.push_back({proxy, UINT64_MAX, false, {}});
+    return out;
+  }
+  std::vector<ads::ReportedProxy> report() const override { return {}; }
+  model::CertificateProgress certificate_progress(const model::CertificateGoal&) const override {
+    return {};
+  }
+  void recall(const std::string&) override {}
+  Subscription subscribe_progress(std::function<void(const model::ProxyKey*)>) override {
+    return {};
+  }
+};
+
+// Receipts of the replica of "client" and "s1". "s0" is at another one, whose reports the test
+// writes. "client" may call both by a route group of their own.
+struct Sum {
+  osm::testing::ManualClock clock;
+  osm::testing::ManualExecutor executor{clock};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  RandomRng rng{1};
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryEndpointsProvider provider;
+  std::unique_ptr<catalog::MeshLoop> loop;
+  AppliedProxies proxies;
+  OtherReplicas others{.known = true, .replicas = {{.name = "b"}}};
+  std::unique_ptr<Receipts> receipts;
+
+  Sum() {
+    spec.put_namespace(values::kNs);
+    add("client", {});
+    for (const std::string name : {"s0", "s1"}) {
+      spec.put(values::service(name, name == "s0" ? "10.9.0.1" : "10.9.0.2"));
+      provider.set_endpoints(values::service_name(name), {values::served_at("10.1.0.1", name)});
+      add(name, {name});
+      put_routes(name, "/good");
+      spec.put(values::target(name, name, {"client"}, {values::http_rule(name, {"m"})}));
+    }
+    loop = std::make_unique<catalog::MeshLoop>(
+        catalog::MeshLoopOptions{.spec = spec,
+                                 .providers = {{&provider}},
+                                 .workload_providers = {&provider},
+                                 .runtime = {executor, executor, clock, rng, log, metrics}});
+    receipts = std::make_unique<Receipts>(ReceiptsOptions{
+        .mesh = *loop,
+        .proxies = proxies,
+        .problems = [] { return std::vector<Problem>(); },
+        .refusing = [](const auto&) { return std::map<model::ProxyKey, std::string>(); },
+        .others = [this] { return std::make_shared<const OtherReplicas>(others); },
+        .subscribe_others = [](const auto&) { return Subscription(); }});
+    proxies.here = {key("client"), key("s1")};
+    settle();
     tell(fresh());
   }
-  model::ProxyKey key(const std::string& name) const { return {values::kNs, uuids.at(name)}; }
+  void add(const std::string& name, const std::vector<std::string>& services) {
+    provider.put_workload(values::workload(name, key(name).id.str(), name, "10.1.1.1", services));
+  }
+  void put_routes(const std::string& name, const std::string& path) {
+    smi::HttpRouteGroup group{.name = {values::kNs, name}, .matches = {}};
+    group.matches.push_back({.name = "m", .path_regex = path, .methods = {}, .headers = {}});
+    spec.put(group);
+  }
+  void settle() { executor.run_for(2s); }
+  std::shared_ptr<const model::MeshSnapshot> mesh() { return loop->snapshots().load(); }
+  static model::ProxyKey key(const std::string& name) {
+    return {values::kNs, ProxyId("00000000-0000-4000-8000-00000000000" +
+                                 std::string(name == "client" ? "9" : name.substr(1)))};
+  }
+
   // The other replica has read this replica's mesh, and "s0" has applied it.
   ReplicaReport fresh() {
-    const auto mesh = controller->loop.snapshots().load();
     ReplicaReport said{.id = "b", .generation = 9};
-    said.digests = *mesh->digests;
+    said.digests = *mesh()->digests;
     said.since = 9;
     said.proxies.emplace(mark_of(key("s0")), line(9));
+    said.proxies.begin()->second.states.fill(SyncState::kSynced);
     return said;
   }
-  // It counts its own generations: the object changed there in the newest one, which `s0` lacks.
+  // It counts its own generations: the object changed there in the newest one, which "s0" lacks.
   ReplicaReport lagging(const ObjectKey& object) {
     ReplicaReport said = fresh();
     said.since = 8;
@@ -86,12 +158,10 @@ struct Sum : Rig {
   void tell(ReplicaReport said) {
     others.replicas.front().report = std::make_shared<const ReplicaReport>(std::move(said));
     others.replicas.front().starting = false;
-    others.replicas.front().heard = controller->loop.snapshots().load()->generation;
+    others.replicas.front().heard = mesh()->generation;
   }
   ObjectStatus ask(const ObjectKey& object) {
-    auto answer = std::async(std::launch::async, [&] { return receipts.status(object); });
-    while (answer.wait_for(1ms) != std::future_status::ready) executor.run_until_idle();
-    const auto status = answer.get();
+    const auto status = receipts->status(object);
     REQUIRE_MESSAGE(status.ok(), status.error().text());
     return *status;
   }
@@ -299,8 +369,7 @@ TEST_SUITE("control_plane::ReplicaReport, sums") {
   TEST_CASE("a proxy that is here counts as this replica knows it") {
     Sum mesh;
     mesh.tell(mesh.lagging(routes("s0")));
-    mesh.connect("s0");
-    mesh.settle();
+    mesh.proxies.here.insert(Sum::key("s0"));
     const ObjectStatus status = mesh.ask(routes("s0"));
     CHECK(status.phase == ObjectPhase::kApplied);
     CHECK(status.concerned == 2);
