@@ -106,6 +106,7 @@ class MeshSource {
   const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<net::Threads> watching_;  // of a store that waits for its server
+  std::unique_ptr<TextRecord> first_seen_;  // of a directory's objects
   std::unique_ptr<ObjectStore> store_;
   net::Threads keeping_{1};  // waits for the record of the last MeshConfig
   std::unique_ptr<TextRecord> last_config_;

@@ -11,6 +11,7 @@
 
 #include "osm/detail/api.hpp"
 #include "osm/result.hpp"
+#include "osm/values/created.hpp"
 
 namespace boost::json {
 class value;
@@ -92,6 +93,7 @@ struct Object {
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
   std::string resource_version;  // the store's own; empty: it has none
+  Created created{};             // set by the store; nothing in the document changes it
   // The whole object, metadata included; <boost/json/value.hpp> defines it. Never null in an object
   // of a store.
   std::shared_ptr<const boost::json::value> document;

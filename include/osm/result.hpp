@@ -26,7 +26,8 @@ enum class ErrorCode {
   kInvalidRegex,         // does not compile or is too costly
   kInvalidWeights,       // a split whose weights are negative or sum to zero
   kConflictingProtocol,  // two protocols on one target port
-  kConflictingAddress,   // two services claim one address and port, or one host name
+  kConflictingAddress,   // two objects claim one address, or two services one port or host name
+  kAddressNotAllotted,   // the namespace may not claim the address
   kTooLarge,             // deeper or larger than the bound
   kUnreadableSource,     // a file or directory cannot be read; its last good content stays
   kRefusedByProxy,       // Envoy refuses its configuration; left out until it changes

@@ -21,6 +21,7 @@ constexpr std::pair<ErrorCode, std::string_view> kCodes[] = {
     {ErrorCode::kInvalidWeights, "invalid-weights"},
     {ErrorCode::kConflictingProtocol, "conflicting-protocol"},
     {ErrorCode::kConflictingAddress, "conflicting-address"},
+    {ErrorCode::kAddressNotAllotted, "address-not-allotted"},
     {ErrorCode::kTooLarge, "too-large"},
     {ErrorCode::kUnreadableSource, "unreadable-source"},
     {ErrorCode::kRefusedByProxy, "refused-by-proxy"},

@@ -275,6 +275,14 @@ void explain_headless(const ExplainedCall& call, const DialledService& dialled, 
 
 void explain_client(const ExplainedCall& call, const DialledService& dialled, Explanation& out) {
   const model::ServiceEntry& entry = *dialled.entry;
+  if (!entry.headless && entry.cluster_ip.empty()) {
+    out.ways.push_back(refusal(step("destination", StepEffect::kDenies,
+                                    "it has no address that clients could dial: its spec.clusterIP "
+                                    "is left out, and `osm problems` says why",
+                                    object_of(entry), "spec.clusterIP"),
+                               0));
+    return;
+  }
   out.steps.push_back(step(
       "destination", StepEffect::kAllows,
       port_text(dialled.port) + (entry.headless ? " of its workloads, which clients dial by address"

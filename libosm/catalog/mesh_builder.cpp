@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/guarded.hpp"
+#include "base/maps.hpp"
 #include "catalog/resolve_egress.hpp"
 #include "catalog/resolve_ingress.hpp"
 #include "catalog/resolve_limits.hpp"
@@ -52,7 +53,7 @@ MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> provid
       source_addresses_(providers),
       endpoints_(std::move(providers)),
       workload_providers_(std::move(workload_providers)),
-      claims_(workload_providers_.size()) {
+      claims_(workload_providers_.size(), addresses_) {
   trust_domains_changed(trust_domains);
   next_.permissive_upstreams = std::make_shared<const std::vector<model::Upstream>>();
   next_.problems = std::make_shared<const std::vector<Problem>>();
@@ -99,9 +100,10 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 
   const std::set<ServiceIdentity> turned = refresh_denials(spec);
   const ServiceTable services_before = next_.services;
-  refresh_endpoints(spec, !turned.empty(), endpoints);
   refresh_telemetry(spec);
   refresh_workloads(spec);
+  const std::set<std::string> moved = refresh_addresses(spec);
+  refresh_endpoints(spec, turned.empty() ? &moved : nullptr, endpoints);
   const bool ingress = refresh_sources(spec, announced, resync);
   refresh_services(spec, endpoints, ingress || config.proxy.ingress != next_.config.proxy.ingress);
   std::set<ServiceIdentity> concerned = refresh_targets(spec);
@@ -138,12 +140,22 @@ std::set<ServiceIdentity> MeshBuilder::refresh_denials(const SpecChanges& spec) 
   return turned;
 }
 
-// The merged endpoints without those of denied accounts; null: no provider knows the service.
+// Result: the namespaces that lost an address or got one back.
+std::set<std::string> MeshBuilder::refresh_addresses(const SpecChanges& spec) {
+  addresses_.set_allotments(next_.config.allotments);
+  for (const ServiceName& name : spec.services)
+    addresses_.set_service(name, spec_.find_service(name).get());
+  return addresses_.settle();
+}
+
+// The merged endpoints without those of denied accounts and at addresses of other namespaces; null:
+// no provider knows the service.
 std::shared_ptr<const endpoint::MergedService> MeshBuilder::served(
     const ServiceName& service) const {
   auto merged = endpoints_.find(service);
   const auto denied = [&](const Endpoint& endpoint) {
-    return next_.denied->accounts.contains(endpoint.identity);
+    return next_.denied->accounts.contains(endpoint.identity) ||
+           addresses_.is_lost(endpoint.address, endpoint.identity.ns);
   };
   if (!merged || std::none_of(merged->endpoints.begin(), merged->endpoints.end(), denied))
     return merged;
@@ -169,8 +181,8 @@ std::set<ServiceName> MeshBuilder::read_announced() {
   return changed;
 }
 
-// Adds to `changed`. `all`: resolves all services again.
-void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
+// Adds to `changed`. `others`: namespaces whose services are resolved again; null: all.
+void MeshBuilder::refresh_endpoints(const SpecChanges& spec, const std::set<std::string>* others,
                                     std::set<ServiceName>& changed) {
   std::set<ServiceName> gone;
   std::set<ServiceName> asked;
@@ -184,8 +196,9 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, bool all,
     changed.merge(endpoints_.set_orders(provider_orders(spec_.objects().policies)));
   changed.merge(endpoints_.read(asked));
   changed.merge(endpoints_.forget(gone));
-  if (all)
-    for (const auto& service : spec_.objects().services) changed.insert(service->name);
+  if (!others || !others->empty())
+    for (const auto& service : spec_.objects().services)
+      if (!others || others->contains(service->name.ns)) changed.insert(service->name);
   TableEdit edit(next_.endpoints);
   for (const ServiceName& name : changed) {
     step_();
@@ -221,9 +234,12 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
     const auto service = spec_.find_service(name);
     if (!service) {
       differ |= drafts_.erase(name) > 0;
+      ages_.erase(name);
       continue;
     }
     ServiceEntry draft = resolve_service(*service, served(name).get());
+    if (addresses_.is_lost(draft.cluster_ip, name.ns)) draft.cluster_ip.clear();
+    differ |= put_or_erase(ages_, name, std::optional(service->created));
     auto& held = drafts_[name];
     if (held && *held == draft) continue;
     held = std::make_shared<const ServiceEntry>(std::move(draft));
@@ -231,7 +247,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
   }
   if (!differ) return;
 
-  SettledServices settled = settle_services(drafts_, spec_.objects().splits);
+  SettledServices settled = settle_services(drafts_, spec_.objects().splits, ages_);
   service_problems_ = std::move(settled.problems);
   limit_problems_ = resolve_limits(spec_.objects().policies, settled.services);
   ingress_problems_ = resolve_ingress(spec_.objects().policies, sources_,
@@ -424,6 +440,7 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec, const model::MeshSna
   add(source_problems());
   claims_.add_problems(all);
   unknown_sources_.add_problems(all);
+  addresses_.add_problems(all);
   port_conflicts_.add_problems(next_.workloads, all);
 
   std::sort(all.begin(), all.end());

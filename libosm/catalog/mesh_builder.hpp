@@ -1,9 +1,9 @@
 // Builds MeshSnapshots incrementally from changed keys, without threads or timers.
 //
 // Events only mark inputs as outdated. build() reads those again by key and recomputes everything
-// that depends on them, stage by stage: endpoints, workloads → services → policies, problems. Equal
-// results keep their pointer and stay out of `changes`. For any order of events, the content equals
-// that of a fresh build from the same inputs.
+// that depends on them, stage by stage: workloads, addresses → endpoints → services → policies,
+// problems. Equal results keep their pointer and stay out of `changes`. For any order of events,
+// the content equals that of a fresh build from the same inputs.
 //
 // Thread: one strand.
 #pragma once
@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/address_owners.hpp"
 #include "catalog/check_references.hpp"
 #include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
@@ -95,7 +96,9 @@ class MeshBuilder {
   // The stages, in order. Each adds its changes to next_.changes.
   std::set<ServiceIdentity> refresh_denials(const SpecChanges& spec);
   std::set<ServiceName> read_announced();
-  void refresh_endpoints(const SpecChanges& spec, bool all, std::set<ServiceName>& changed);
+  std::set<std::string> refresh_addresses(const SpecChanges& spec);
+  void refresh_endpoints(const SpecChanges& spec, const std::set<std::string>* others,
+                         std::set<ServiceName>& changed);
   bool refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced, bool all);
   void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints,
                         bool ingress);
@@ -128,7 +131,9 @@ class MeshBuilder {
   bool other_domains_ = false;
 
   // State of the stages between builds.
+  AddressOwners addresses_;
   ServiceDrafts drafts_;
+  ServiceAges ages_;                       // of the drafts
   std::set<ServiceName> source_services_;  // of IngressBackends
   Sources sources_;
   std::shared_ptr<const PolicyIndex> index_ = std::make_shared<const PolicyIndex>();

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::catalog {
 namespace {
 
@@ -153,13 +155,13 @@ Problem taken(const ServiceName& service, std::string field, const std::string& 
                    owner.str() + "; " + std::move(consequence)};
 }
 
-void settle_cluster_ip(model::ServiceEntry& service, const ServiceName& key, AddressClaims& claims,
+void settle_cluster_ip(model::ServiceEntry& service, AddressClaims& claims,
                        std::vector<Problem>& problems) {
   if (service.cluster_ip.empty()) return;
   std::erase_if(service.ports, [&](const MeshService& port) {
     const ServiceName* owner = claims.owner(service.cluster_ip, port.port);
     if (!owner) {
-      claims.claim(service.cluster_ip, port.port, key);
+      claims.claim(service.cluster_ip, port.port, service.name);
       return false;
     }
     problems.push_back(taken(service.name, "spec.clusterIP", service.cluster_ip, port.port, *owner,
@@ -169,7 +171,7 @@ void settle_cluster_ip(model::ServiceEntry& service, const ServiceName& key, Add
   });
 }
 
-void settle_headless(model::ServiceEntry& service, const ServiceName& key, AddressClaims& claims,
+void settle_headless(model::ServiceEntry& service, AddressClaims& claims,
                      std::vector<Problem>& problems) {
   std::erase_if(service.addresses, [&](const std::string& address) {
     for (const MeshService& port : service.ports) {
@@ -180,7 +182,7 @@ void settle_headless(model::ServiceEntry& service, const ServiceName& key, Addre
                                "another port, or a cluster IP"));
       return true;
     }
-    for (const MeshService& port : service.ports) claims.claim(address, port.port, key);
+    for (const MeshService& port : service.ports) claims.claim(address, port.port, service.name);
     return false;
   });
 }
@@ -284,7 +286,8 @@ std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& serv
 }
 
 SettledServices settle_services(const ServiceDrafts& drafts,
-                                const SharedList<smi::TrafficSplit>& splits) {
+                                const SharedList<smi::TrafficSplit>& splits,
+                                const ServiceAges& ages) {
   SettledServices out;
   auto split_of = resolve_splits(splits, drafts, out.problems);
   std::map<ServiceName, std::vector<ServiceName>> apexes_of;
@@ -292,11 +295,12 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     for (const WeightedCluster& backend : split.backends)
       if (backend.service != apex) apexes_of[backend.service].push_back(apex);
 
-  // Cluster IPs claim before addresses of machines: those are free text of the machine's author.
-  AddressClaims claims;
+  out.services.reserve(drafts.size());  // `by_age` has pointers
+  std::vector<std::pair<Created, model::ServiceEntry*>> by_age;
   for (const auto& [name, draft] : drafts) {
     model::ServiceEntry& service = out.services.emplace_back(*draft);
-    if (!service.headless) settle_cluster_ip(service, name, claims, out.problems);
+    const Created* created = find_in(ages, name);
+    by_age.emplace_back(created ? *created : Created(), &service);
     if (const auto split = split_of.find(name); split != split_of.end()) {
       service.split = std::move(split->second.backends);
       service.split_object = std::move(split->second.object);
@@ -304,11 +308,14 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     if (const auto apexes = apexes_of.find(name); apexes != apexes_of.end())
       service.apexes = std::move(apexes->second);
   }
-  auto draft = drafts.begin();  // its key outlives the claim
-  for (model::ServiceEntry& service : out.services) {
-    if (service.headless) settle_headless(service, draft->first, claims, out.problems);
-    ++draft;
-  }
+  std::stable_sort(by_age.begin(), by_age.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Cluster IPs claim before addresses of machines: those are free text of the machine's author.
+  AddressClaims claims;
+  for (const auto& [created, service] : by_age)
+    if (!service->headless) settle_cluster_ip(*service, claims, out.problems);
+  for (const auto& [created, service] : by_age)
+    if (service->headless) settle_headless(*service, claims, out.problems);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "model/mesh_snapshot.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
+#include "osm/values/created.hpp"
 
 namespace osm::inline v1::catalog {
 
@@ -21,6 +22,7 @@ model::ServiceEntry resolve_service(const Service& service,
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints);
 
 using ServiceDrafts = std::map<ServiceName, std::shared_ptr<const model::ServiceEntry>>;
+using ServiceAges = std::map<ServiceName, Created>;
 
 struct SettledServices {
   std::vector<model::ServiceEntry> services;  // ordered by name
@@ -31,9 +33,12 @@ struct SettledServices {
 // Splits: existing backends only; of several splits of one apex, the first by name. The
 // specification reports missing backends, and splits in which no backend has a weight.
 // Addresses: an (address, port) that two services claim belongs to the one with that cluster IP,
-// else to the first by name. The other service loses that port, or that headless address.
+// else to the older one, else to the first by name. The other service loses that port, or that
+// headless address. AddressOwners has decided between namespaces before, where it knows who claims
+// an address. `ages`: none for services whose age is not known.
 SettledServices settle_services(const ServiceDrafts& drafts,
-                                const SharedList<smi::TrafficSplit>& splits);
+                                const SharedList<smi::TrafficSplit>& splits,
+                                const ServiceAges& ages = {});
 
 // Services whose clients are refused, since nobody in the mesh serves them and egress is off.
 std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& services, bool egress);

@@ -62,6 +62,7 @@ void WorkloadClaims::set(std::size_t provider, const WorkloadName& name,
     remove_member(claims_, claim, std::pair(name, provider));
     listed.erase(held);
   }
+  addresses_.set_workload(provider, name, workload ? &*workload : nullptr);
   if (!workload) return;
   const Claim claim = claim_of(*workload);
   touched_.insert(claim);
@@ -104,6 +105,8 @@ model::WorkloadEntry WorkloadClaims::entry_of(const model::ProxyKey& key,
                                                             : std::optional(selecting.front()),
                              .dns = model::asks_for_dns(workload)};
   entry.workload.labels.clear();
+  entry.workload.claimed_by = {};
+  entry.workload.created = {};
   several_.erase(key);
   if (selecting.size() > 1) several_.emplace(key, std::pair(workload.name, std::move(selecting)));
   return entry;

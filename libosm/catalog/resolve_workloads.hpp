@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/address_owners.hpp"
 #include "catalog/resolve_telemetry.hpp"
 #include "catalog/table_edit.hpp"
 #include "model/mesh_snapshot.hpp"
@@ -24,7 +25,9 @@ namespace osm::inline v1::catalog {
 // change is proportional to the touched claims.
 class WorkloadClaims {
  public:
-  explicit WorkloadClaims(std::size_t providers) : listed_(providers) {}
+  // `addresses` is told of each workload, and outlives the claims.
+  WorkloadClaims(std::size_t providers, AddressOwners& addresses)
+      : addresses_(addresses), listed_(providers) {}
 
   // Replaces a provider's list (by its place): all workloads, or one (nullopt: none).
   void replace(std::size_t provider, std::vector<Workload> workloads);
@@ -52,6 +55,7 @@ class WorkloadClaims {
   void touch_all();
   model::WorkloadEntry entry_of(const model::ProxyKey& key, const Workload& workload);
 
+  AddressOwners& addresses_;
   std::vector<std::map<WorkloadName, Workload>> listed_;  // by provider
   std::map<Claim, Claimants> claims_;
   std::map<Claim, Problem> problems_;

@@ -22,6 +22,7 @@ constexpr std::size_t kMaxFieldBytes = 512;
 MachineReader::MachineReader(const Object& object) : object_(object) {
   machine.name = {object.key.ns, object.key.name};
   machine.labels = object.labels;
+  machine.created = object.created;
   const json::value* spec = member(*object.document, "spec");
   if (spec != nullptr && spec->is_object()) spec_ = spec;
 }

@@ -28,6 +28,7 @@ struct Machine {
   std::string resource;             // id for a ResourceResolver
   bool dns = false;                 // its proxy answers for the names of Services
   std::string port_name;            // name of the port that an instance brings; empty: none
+  Created created;                  // of the object
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };

@@ -18,8 +18,8 @@ using Tables = std::map<std::string, MachineTable>;
 
 void add_shared_addresses(const MachineProviderOptions& options, const Tables& tables,
                           std::vector<Problem>& out) {
-  std::map<std::string, WorkloadName> owners;
   for (const auto& [ns, table] : tables) {
+    std::map<std::string, WorkloadName> owners;  // the catalog decides between namespaces
     for (const auto& [name, workload] : table.workloads()) {
       const auto [owner, first] = owners.emplace(workload.address, workload.name);
       if (!first)

@@ -253,6 +253,8 @@ void MachineTable::add_workloads(const std::string& name,
     if (refused_.contains({name, member.name})) continue;
     Workload workload{{ns_, member.name}, member.proxy_id, machine->account,
                       member.address,     member.ports,    {}};
+    workload.claimed_by = key_of(name);
+    workload.created = machine->created;
     workload.labels = machine->labels;
     workload.labels.erase(model::kDnsAnnotation);  // the annotation alone asks
     if (machine->dns) workload.labels.emplace(model::kDnsAnnotation, model::kDnsEnabled);

@@ -177,7 +177,9 @@ struct ProxyKey {
 
 struct WorkloadEntry {
   ProxyKey proxy;
-  Workload workload;  // without its labels, so that only those count that a Telemetry selects by
+  // Without its labels, so that only those count that a Telemetry selects by, and without its claim
+  // of the address.
+  Workload workload;
   // Reason why its proxy is refused: "Denylist osm-system/a denies it". Empty: it is not.
   std::string denied{};
   std::optional<TelemetryName> telemetry{};  // the one in effect; absent: defaults

@@ -1,6 +1,4 @@
 // Egress, policy.openservicemesh.io/v1alpha1.
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -75,20 +73,6 @@ EgressHost host_of(const Field& field, const std::set<Port>& ports) {
                  ", which spec.ports does not have");
   }
   return out;
-}
-
-// Drops host bits, "10.1.2.3/8" becomes 10.0.0.0/8: Envoy refuses two chains for one network.
-Ipv4Network network_of(const Field& field) {
-  const std::string text = required_network(field);
-  const auto slash = text.find('/');
-  in_addr address{};
-  if (slash == std::string::npos ||
-      inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) != 1)
-    return {};
-  const auto length = number_of<std::uint8_t>(text.substr(slash + 1)).value_or(32);
-  if (length > 32) return {};  // refused above
-  const std::uint32_t mask = length == 0 ? 0 : ~std::uint32_t{0} << (32 - length);
-  return {ntohl(address.s_addr) & mask, length};
 }
 
 // An absent or empty list has no value.

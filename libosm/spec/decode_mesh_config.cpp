@@ -131,10 +131,28 @@ std::optional<IngressGatewayCertificate> ingress_gateway_of(const Field& field) 
   return gateway;
 }
 
+// A mistyped element refuses the MeshConfig: without it, other namespaces could claim its networks.
+std::vector<AddressAllotment> allotments_of(const Field& addresses) {
+  std::vector<AddressAllotment> out;
+  if (!addresses.optional_map({"allotments"})) return out;
+  for (const Field& item : addresses["allotments"].list()) {
+    if (!item.required_map({"networks", "namespaces"})) continue;
+    AddressAllotment& allotment = out.emplace_back();
+    const Field networks = item["networks"];
+    for (const Field& network : networks.required().list())
+      allotment.networks.push_back(network_of(network));
+    if (networks.present() && networks.list().empty())
+      networks.refuse("must have at least one network, such as 10.1.0.0/16");
+    for (const Field& name : item["namespaces"].required().list())
+      allotment.namespaces.push_back(name.text() == "*" ? "*" : required_label(name));
+  }
+  return out;
+}
+
 // OSM's fields by section of spec, and the messages for those without effect.
 struct Section {
   std::string_view name;
-  std::vector<std::string_view> used;
+  std::vector<std::string_view> used;  // empty: other fields are refused where it is read
   std::map<std::string_view, std::string_view> unused;
 };
 
@@ -169,6 +187,7 @@ const std::vector<Section>& sections() {
        {{"enableSnapshotCacheMode", kGone},
         {"enableAsyncProxyServiceMapping", kGone},
         {"enableMulticlusterMode", kGone}}},
+      {"addresses", {}, {}},
   };
   return kSections;
 }
@@ -184,6 +203,7 @@ void report_unused(const Field& spec) {
       field.note("MeshConfig has no such field; it has no effect");
       continue;
     }
+    if (section->used.empty()) continue;
     for (const auto& [member, item] : field.members()) {
       if (std::find(section->used.begin(), section->used.end(), member) != section->used.end())
         continue;
@@ -234,6 +254,7 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object, const std::string& 
         spec["featureFlags"]["enableIngressBackendPolicy"].boolean().value_or(true);
     config.proxy.request_metrics =
         spec["featureFlags"]["enableWASMStats"].boolean().value_or(false);
+    config.allotments = allotments_of(spec["addresses"]);
     report_unused(spec);
   }
   return std::move(reader).finish(std::move(config));

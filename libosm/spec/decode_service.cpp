@@ -218,6 +218,8 @@ Decoded<Service> decoded_service(const Object& object, bool allocates) {
   ObjectReader reader(object, NameRule::kLabel);
   Service service;
   service.name = {object.key.ns, object.key.name};
+  service.created = object.created;
+  service.assigned = !object.created.uid.empty();  // its API server has checked the address
   service.http_paths = http_paths_of(object, reader.findings());
   service.header_names = header_names_of(object, reader.findings());
   const Field spec = reader.root()["spec"];

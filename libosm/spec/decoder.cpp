@@ -1,8 +1,11 @@
 #include "spec/decoder.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdint>
 
 #include "base/host_name.hpp"
 #include "base/numbers.hpp"
@@ -79,6 +82,19 @@ std::string required_network(const Field& field) {
   if (!network.empty() && !is_network(network))
     field.refuse("must be an IPv4 network such as 10.0.0.0/8");
   return network;
+}
+
+Ipv4Network network_of(const Field& field) {
+  const std::string text = required_network(field);
+  const auto slash = text.find('/');
+  in_addr address{};
+  if (slash == std::string::npos ||
+      inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) != 1)
+    return {};
+  const auto length = number_of<std::uint8_t>(text.substr(slash + 1)).value_or(32);
+  if (length > 32) return {};  // refused above
+  const std::uint32_t mask = length == 0 ? 0 : ~std::uint32_t{0} << (32 - length);
+  return {ntohl(address.s_addr) & mask, length};
 }
 
 std::pair<std::string, std::string> required_reference(const Field& field, const GroupKind& kind,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "osm/values/egress.hpp"
 #include "spec/decode.hpp"
 #include "spec/fields.hpp"
 
@@ -53,6 +54,8 @@ std::string required_dns_name(const Field& field);
 std::string required_account_name(const Field& field);
 // The IPv4 network in `field`, "10.0.0.0/8". Absence and other text are refused.
 std::string required_network(const Field& field);
+// The same as numbers, without host bits: "10.1.2.3/8" becomes 10.0.0.0/8.
+Ipv4Network network_of(const Field& field);
 // Namespace and name of an object of `kind`, from a map with these and the kind. Another kind is
 // refused: "must be <kind><why>".
 std::pair<std::string, std::string> required_reference(const Field& field, const GroupKind& kind,

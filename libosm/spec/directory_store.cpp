@@ -15,6 +15,8 @@
 #include "base/strand.hpp"
 #include "osm/notifier.hpp"
 #include "spec/directory_scan.hpp"
+#include "spec/first_seen.hpp"
+#include "spec/first_seen_record.hpp"
 #include "spec/inotify.hpp"
 #include "spec/object_index.hpp"
 
@@ -40,15 +42,29 @@ class DirectoryStore final : public ObjectStore {
         clock_(options.runtime.clock),
         inotify_(std::move(inotify)),
         strand_(options.runtime.executor) {
+    if (options.first_seen != nullptr)
+      record_.emplace(*options.first_seen, options.runtime,
+                      [this] { strand_.post([this] { publish(); }); });
     readable_ = options.watcher.watch(inotify_->fd(), [this] {
       inotify_->read_available();
       strand_.post([this] { on_events(); });
     });
-    strand_.post([this] { first_look(); });
+    if (!record_) {
+      strand_.post([this] { first_look(); });
+      return;
+    }
+    // Nothing is announced before the order is known: a newcomer could take an address.
+    record_->load([this](const FirstSeen& seen) {
+      strand_.post([this, seen] {
+        seen_ = seen;
+        first_look();
+      });
+    });
   }
 
   ~DirectoryStore() override {
     readable_.reset();
+    if (record_) record_->stop();
     strand_.stop();
   }
 
@@ -104,7 +120,6 @@ class DirectoryStore final : public ObjectStore {
 
   void first_look() {
     const SteadyTime start = clock_.steady_now();
-    first_ = true;
     scan();
     first_ = false;
     absorb_events();
@@ -396,6 +411,7 @@ class DirectoryStore final : public ObjectStore {
     file = {content.signature, digest};
     if (same) return;
     ObjectFile objects = read_object_file(content.bytes, full_path(path), kinds_);
+    for (auto& object : objects.objects) object = seen_.placed(std::move(object));
     metrics_.add("osm_spec_file_parses_total", {}, 1);
     std::lock_guard lock(mutex_);
     index_.put(path, std::move(objects));
@@ -409,13 +425,21 @@ class DirectoryStore final : public ObjectStore {
       changes = index_.take_changes();
       std::vector<Problem> problems = index_.problems();
       problems.insert(problems.end(), source_problems_.begin(), source_problems_.end());
+      if (auto problem = record_ ? record_->problem() : std::nullopt)
+        problems.push_back(*std::move(problem));
       std::sort(problems.begin(), problems.end());
       more = changes.moved || problems != problems_;
       problems_ = std::move(problems);
       const bool complete = !first_ && source_problems_.empty() && !index_.any_broken() &&
                             unsettled_.empty() && writing_.empty() && !anything_to_do();
-      if (!synced_ && complete) synced_ = more = true;
+      for (const ObjectKey& key : changes.keys)
+        if (!index_.get(key)) seen_.forget(key);
+      if (!synced_ && complete) {
+        synced_ = more = true;
+        seen_.keep_only([&](const ObjectKey& key) { return index_.get(key) != nullptr; });
+      }
     }
+    if (seen_.end_look() && record_) record_->save(seen_.text());
     metrics_.set("osm_spec_files", {}, static_cast<double>(known_.size()));
     if (!changes.keys.empty() || more) notifier_.notify(changes.keys);
   }
@@ -437,11 +461,12 @@ class DirectoryStore final : public ObjectStore {
   bool refilling_ = false;                                       // see judge_root()
   std::map<std::string, Unsettled> unsettled_;  // changed without an event: must stand still first
   std::vector<std::shared_ptr<std::promise<bool>>>
-      waiting_;  // callers that wait for a complete read
-  bool first_ = false;
+      waiting_;        // callers that wait for a complete read
+  bool first_ = true;  // until the first look has ended
   bool rescan_ = false;
   bool distrust_ = false;  // events were lost, so signatures prove nothing
   std::vector<Problem> source_problems_;
+  FirstSeen seen_;
 
   mutable std::mutex mutex_;
   ObjectIndex index_;
@@ -450,6 +475,7 @@ class DirectoryStore final : public ObjectStore {
 
   Notifier<const std::vector<ObjectKey>&> notifier_;
   Strand strand_;
+  std::optional<FirstSeenRecord> record_;
   Subscription readable_;
   bool flush_armed_ = false;
   bool settle_armed_ = false;

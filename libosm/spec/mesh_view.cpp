@@ -29,21 +29,6 @@ const T* find(const DecodedKind<T>& kind, const ObjectKey& key) {
   return at == kind.entries.end() ? nullptr : at->second.value.get();
 }
 
-// One address can belong to one Service only: the first by name keeps it.
-void drop_shared_addresses(MeshView& view) {
-  std::map<std::string, ServiceName> owners;
-  std::erase_if(view.services, [&](const auto& service) {
-    if (service->headless || service->cluster_ip.empty()) return false;
-    const auto [owner, first] = owners.emplace(service->cluster_ip, service->name);
-    if (first) return false;
-    view.problems.push_back({ErrorCode::kConflictingAddress, key_of(*service), "", 0,
-                             "spec.clusterIP",
-                             service->cluster_ip + " is already the address of Service " +
-                                 owner->second.str() + "; give each Service its own"});
-    return true;
-  });
-}
-
 void drop_shared_apexes(MeshView& view) {
   std::map<ServiceName, smi::ObjectName> owners;
   std::erase_if(view.splits, [&](const auto& split) {
@@ -142,7 +127,6 @@ std::vector<VirtualAddresses::Move> resolve(const DecodedObjects& objects,
     view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
   }
   list_valid(objects.policies, view.policies, view.problems);
-  drop_shared_addresses(view);
   auto moves = addresses.settle(view.services, view.problems);
   drop_shared_apexes(view);
   References references(objects, view);

@@ -75,34 +75,72 @@ VirtualAddresses::VirtualAddresses(const std::string& network) {
   if (auto parsed = ServiceNetwork::parse(network)) network_ = *std::move(parsed);
 }
 
+VirtualAddresses::Taken VirtualAddresses::written_in(const SharedList<Service>& services) const {
+  Taken taken;
+  for (const auto& service : services) {
+    const std::uint32_t written = number_of_address(service->cluster_ip);
+    if (!network_->gives(written)) continue;
+    Holder& holder = taken[written];
+    if (!holder.service || service->created < holder.service->created) holder.service = service;
+  }
+  return taken;
+}
+
 // The Service with its address; null: none is free. Updates `given` and `taken`.
 std::shared_ptr<const Service> VirtualAddresses::addressed(
-    const std::shared_ptr<const Service>& written, Given& given,
-    std::unordered_set<std::uint32_t>& taken) const {
-  if (taken.size() >= network_->usable()) return nullptr;
+    const std::shared_ptr<const Service>& written, Given& given, Taken& taken) const {
   std::uint32_t address = 0;
   for (std::uint32_t turn = 0; address == 0; ++turn) {
+    if (turn > network_->usable() + 1) return nullptr;
     const std::uint32_t next = network_->candidate(given.sequence, turn);
-    if (network_->gives(next) && taken.insert(next).second) address = next;
+    if (!network_->gives(next)) continue;
+    Holder& holder = taken[next];
+    // Who writes another's address does not move it away.
+    if (holder.service && (holder.given || !(written->created < holder.service->created))) continue;
+    holder = {written, true};
+    address = next;
   }
   std::string text = text_of_address(address);
   if (given.written == written && given.service->cluster_ip == text) return given.service;
   Service made = *written;
   made.cluster_ip = std::move(text);
+  made.assigned = true;
   given.written = written;
   given.service = std::make_shared<const Service>(std::move(made));
   return given.service;
+}
+
+// Services that have written an address which another one was given keep all but the address.
+void VirtualAddresses::refuse_taken(SharedList<Service>& services, const Taken& taken,
+                                    std::vector<Problem>& problems) {
+  std::map<ServiceName, Given> refused;
+  for (auto& service : services) {
+    const auto at = taken.find(number_of_address(service->cluster_ip));
+    if (service->assigned || at == taken.end() || !at->second.given) continue;
+    problems.push_back(
+        {ErrorCode::kConflictingAddress, model::key_of(*service), "", 0, "spec.clusterIP",
+         service->cluster_ip + " already belongs to Service " + at->second.service->name.str() +
+             ", which is older; this Service has no address: write one outside of " +
+             network_->text() + ", or none"});
+    Given& now = refused[service->name];
+    if (const auto held = refused_.find(service->name);
+        held != refused_.end() && held->second.written == service) {
+      now = held->second;
+    } else {
+      Service made = *service;
+      made.cluster_ip.clear();
+      now = {{}, service, std::make_shared<const Service>(std::move(made))};
+    }
+    service = now.service;
+  }
+  refused_ = std::move(refused);
 }
 
 std::vector<VirtualAddresses::Move> VirtualAddresses::settle(SharedList<Service>& services,
                                                              std::vector<Problem>& problems) {
   std::vector<Move> moves;
   if (!network_) return moves;
-  std::unordered_set<std::uint32_t> taken;
-  for (const auto& service : services) {
-    const std::uint32_t written = number_of_address(service->cluster_ip);
-    if (network_->gives(written)) taken.insert(written);
-  }
+  Taken taken = written_in(services);
   std::map<ServiceName, Given> given;
   std::erase_if(services, [&](std::shared_ptr<const Service>& service) {
     if (service->headless || !service->cluster_ip.empty()) return false;
@@ -126,6 +164,7 @@ std::vector<VirtualAddresses::Move> VirtualAddresses::settle(SharedList<Service>
     return false;
   });
   given_ = std::move(given);
+  refuse_taken(services, taken, problems);
   return moves;
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -51,8 +51,8 @@ class ServiceNetwork {
 };
 
 // The allocated addresses. They follow from the names and the written addresses of the present
-// Services alone, so all replicas agree, before and after a restart.
-// Thread: one at a time.
+// Services, and from the ages of those with written ones, so all replicas of one store agree,
+// before and after a restart. Thread: one at a time.
 class VirtualAddresses {
  public:
   // A Service whose address another one took.
@@ -67,8 +67,10 @@ class VirtualAddresses {
 
   bool allocates() const { return network_.has_value(); }
   // Gives an address to each Service that has none and is not headless. `services` is ordered by
-  // name; those with an address have it alone. A Service without a free address is left out, with
-  // a problem. An unchanged Service keeps its pointer. Result: Services that moved.
+  // name. A written address that a Service without one would get belongs to the older of the two,
+  // else to the written one: the other Service gets another address, or loses the written one, with
+  // a problem. A Service without a free address is left out, with a problem. An unchanged Service
+  // keeps its pointer. Result: Services that moved.
   std::vector<Move> settle(SharedList<Service>& services, std::vector<Problem>& problems);
 
  private:
@@ -77,13 +79,23 @@ class VirtualAddresses {
     std::shared_ptr<const Service> written;
     std::shared_ptr<const Service> service;  // with its address
   };
+  // A taken address: the oldest Service that has written it, or the one that it was given to.
+  struct Holder {
+    std::shared_ptr<const Service> service;
+    bool given = false;
+  };
+  using Taken = std::unordered_map<std::uint32_t, Holder>;
 
+  Taken written_in(const SharedList<Service>& services) const;
   std::shared_ptr<const Service> addressed(const std::shared_ptr<const Service>& written,
-                                           Given& given,
-                                           std::unordered_set<std::uint32_t>& taken) const;
+                                           Given& given, Taken& taken) const;
+  void refuse_taken(SharedList<Service>& services, const Taken& taken,
+                    std::vector<Problem>& problems);
 
   std::optional<ServiceNetwork> network_;
   std::map<ServiceName, Given> given_;
+  // Services whose written address belongs to another one.
+  std::map<ServiceName, Given> refused_;
 };
 
 }  // namespace osm::inline v1::spec

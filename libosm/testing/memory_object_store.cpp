@@ -12,8 +12,8 @@ namespace osm::inline v1::testing {
 namespace {
 
 bool same(const Object& a, const Object& b) {
-  return a.resource_version == b.resource_version && a.labels == b.labels &&
-         *a.document == *b.document;
+  return a.resource_version == b.resource_version && a.created == b.created &&
+         a.labels == b.labels && *a.document == *b.document;
 }
 
 }  // namespace

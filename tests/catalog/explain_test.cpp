@@ -104,6 +104,20 @@ int status(const Explanation& told) { return told.ways.front().answer.status; }
 }  // namespace
 
 TEST_SUITE("catalog::explain") {
+  TEST_CASE("a Service whose address belongs to another namespace is said to have none") {
+    Shop shop;
+    Service older = service("older", "10.1.0.1");
+    older.name.ns = "other";
+    shop.spec.put(older);
+    const Service newer = *shop.spec.get_service(service_name("api"));
+    Service made = newer;
+    made.created.order = 7;
+    shop.spec.put(made);
+    const auto told = shop.call("shop/web", "shop/api");
+    CHECK(told.verdict() == CallVerdict::kDenied);
+    CHECK(begins(decision(told), "destination denies Service shop/api: it has no address"));
+  }
+
   TEST_CASE("an allowed request names the TrafficTarget, its rule and the match") {
     Shop shop;
     const auto told = shop.call("shop/web", "shop/api");

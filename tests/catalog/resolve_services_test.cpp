@@ -272,6 +272,16 @@ TEST_SUITE("catalog::settle_services") {
     CHECK(settled.problems[0].cause.find("shop/a") != std::string::npos);
   }
 
+  TEST_CASE("a cluster IP and port claimed twice belongs to the older service") {
+    const auto settled =
+        settle_services(drafts_of({service("b", "10.1.0.1"), service("a", "10.1.0.1")}), {},
+                        {{service_name("a"), {2, {}}}, {service_name("b"), {1, {}}}});
+    CHECK(find(settled, "b").ports.size() == 1);
+    CHECK(find(settled, "a").ports.empty());
+    REQUIRE(settled.problems.size() == 1);
+    CHECK(settled.problems[0].object == ObjectKey{kinds::kService, "shop", "a"});
+  }
+
   TEST_CASE("two headless services share an address only on different ports") {
     const std::vector<Endpoint> same{served_at("10.0.0.1", "a")};
     const auto clash = settle_services(drafts_of({service("b", ""), service("a", "")}, same), {});

@@ -5,6 +5,7 @@ controller is asked."""
 import collections
 import json
 import re
+import time
 import unittest
 
 from lib.mesh import environments, meshcase, objects
@@ -290,6 +291,23 @@ class EnvironmentsTest:
         self.assertIn("not this one", str(told()))
         every = self.ask(Command("problems -o json", problems), self.last)
         self.expect(Command("problems -o json", problems, every))
+
+    def test_the_older_object_of_two_namespaces_keeps_an_address(self):
+        machine = next(o for o in SHOP if o["kind"] == "VirtualMachine" and o["metadata"]["name"] == "api-1")
+        ghost = objects.machine("aaa", "ghost", machine["spec"]["address"], "ghost")
+        started = time.time()
+        wait_for("another second, which is Kubernetes' unit of age", lambda: time.time() >= started + 1)
+        self.mesh.write(objects.namespace("aaa"), ghost)
+        self.addCleanup(self.mesh.delete, ghost)
+        for name in self.mesh.controllers:
+
+            def told(at=name):
+                found = [p for p in self.mesh.osm_json("problems", at=at)[1]["problems"] if p["object"] != DANGLING[1]]
+                if [(p["object"], p["code"]) for p in found] != [("VirtualMachine aaa/ghost", "conflicting-address")]:
+                    raise NotYet(found)
+                return found[0]["cause"]
+
+            self.assertIn("VirtualMachine shop/api-1", wait_for(f"{name} names the owner", told, 20))
 
     def test_an_invalid_object_is_refused_or_left_out(self):
         if self.mesh.NAME == "directory":

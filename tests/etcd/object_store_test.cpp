@@ -149,6 +149,25 @@ TEST_SUITE("etcd::make_object_store") {
     CHECK(f.store->list_problems().empty());
   }
 
+  TEST_CASE("an object's age is its create revision, which an edit keeps and a removal does not") {
+    Fixture f;
+    f.put("b");
+    f.put("a");
+    f.start_synced();
+    const auto created = [&](const char* name) {
+      return f.store->get({kinds::kHttpRouteGroup, "shop", name})->created.order;
+    };
+    CHECK(created("b") == 2);
+    CHECK(created("a") == 3);
+    f.put("b", route("b", "/other"));
+    f.put("c");
+    f.wait("an edit", [&] { return f.lists({"a", "b", "c"}); });
+    CHECK(created("b") == 2);
+    f.remove("a");
+    f.put("a");  // the same content
+    f.wait("the new object", [&] { return f.lists({"a", "b", "c"}) && created("a") == 7; });
+  }
+
   TEST_CASE("more objects than a page holds are read at one revision") {
     Fixture f;
     Names all;

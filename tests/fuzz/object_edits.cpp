@@ -52,6 +52,7 @@ spec:
     ecdhCurves: [X25519]
     headers: {maxCount: 200, maxKilobytes: 90}
   observability: {osmLogLevel: info}
+  addresses: {allotments: [{networks: [10.96.0.0/16, 10.1.0.0/16], namespaces: [a, b]}, {networks: [192.0.2.0/24], namespaces: ['*']}]}
 ---
 apiVersion: v1
 kind: ServiceAccount

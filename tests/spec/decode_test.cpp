@@ -521,6 +521,20 @@ observability: {osmLogLevel: warn})")));
     CHECK(config.log_level == LogLevel::kWarning);
   }
 
+  TEST_CASE("MeshConfig allots networks to namespaces") {
+    const MeshConfig config =
+        good(decode_mesh_config(object_of(kConfigApi, "MeshConfig", R"(addresses:
+  allotments:
+  - {networks: [10.1.2.3/16, 192.0.2.7/32], namespaces: [shop]}
+  - {networks: [10.2.0.0/16], namespaces: ["*"]}
+  - {networks: [0.0.0.0/0], namespaces: []})")));
+    CHECK(config.allotments ==
+          std::vector<AddressAllotment>{
+              {{{10U << 24 | 1U << 16, 16}, {192U << 24 | 2U << 8 | 7U, 32}}, {"shop"}},
+              {{{10U << 24 | 2U << 16, 16}}, {"*"}},
+              {{{0, 0}}, {}}});
+  }
+
   TEST_CASE("a bad MeshConfig is refused, not read in part") {
     check_wrong<MeshConfig>(
         kConfigApi, "MeshConfig", by_default(decode_mesh_config),
@@ -538,6 +552,19 @@ observability: {osmLogLevel: warn})")));
              "spec.certificate.certKeyBitSize", 7, "RSA keys only", false},
             {"sidecar: {headers: {maxKilobytes: 8193}}", kField,
              "spec.sidecar.headers.maxKilobytes", 7, "to 8192"},
+            {"addresses: {allotments: [{networks: [10.1.0.0], namespaces: [a]}]}", kField,
+             "spec.addresses.allotments[0].networks[0]", 7, "an IPv4 network"},
+            {"addresses: {allotments: [{networks: [], namespaces: [a]}]}", kField,
+             "spec.addresses.allotments[0].networks", 7, "at least one network"},
+            {"addresses: {allotments: [{namespaces: [a]}]}", kField,
+             "spec.addresses.allotments[0].networks", 7, "required"},
+            {"addresses: {allotments: [{networks: [10.1.0.0/16]}]}", kField,
+             "spec.addresses.allotments[0].namespaces", 7, "required"},
+            {"addresses: {allotments: [{networks: [10.1.0.0/16], namespaces: [A]}]}", kField,
+             "spec.addresses.allotments[0].namespaces[0]", 7, "a DNS label"},
+            {"addresses: {allotments: [{networks: [10.1.0.0/16], namespaces: [a], x: 1}]}", kField,
+             "spec.addresses.allotments[0].x", 7, "no such field"},
+            {"addresses: {allotment: []}", kField, "spec.addresses.allotment", 7, "no such field"},
             {"sidecar: {logLevel: false}", kField, "spec.sidecar.logLevel", 7, "a string"},
             {"sidecar: {logLevel: loud}", kField, "spec.sidecar.logLevel", 7, "one of trace"},
             {"sidecar: {localProxyMode: PodIp}", kField, "spec.sidecar.localProxyMode", 7,

@@ -397,14 +397,22 @@ TEST_SUITE("spec::MeshSpec") {
                                        {kinds::kTrafficSplit, "shop", "b"}}});
   }
 
-  TEST_CASE_FIXTURE(Fixture, "of two Services on one address the first by name keeps it") {
+  TEST_CASE_FIXTURE(Fixture, "a Service has its object's age, for who decides about its address") {
     put(service_yaml("b", "10.0.0.1"));
-    put(service_yaml("a", "10.0.0.1"));
+    Object older = *store.get({kinds::kService, "shop", "b"});
+    older.created = {7, {}};
+    store.put(older);
     start();
     REQUIRE(spec->list_services().size() == 1);
-    CHECK(spec->list_services()[0]->name.name == "a");
-    REQUIRE(problems().size() == 1);
-    CHECK(problems()[0].ends_with("[conflicting-address]"));
+    CHECK(spec->list_services()[0]->created == Created{7, {}});
+    CHECK_FALSE(spec->list_services()[0]->assigned);
+    take();
+    older.created = {9, "uid"};  // made anew, with the same content
+    store.put(older);
+    CHECK(spec->list_services()[0]->created == Created{9, "uid"});
+    CHECK(spec->list_services()[0]->assigned);
+    CHECK(take() == std::vector<Keys>{{{kinds::kService, "shop", "b"}}});
+    CHECK(problems().empty());
   }
 
   TEST_CASE_FIXTURE(Fixture, "the store's problems are listed with its own") {

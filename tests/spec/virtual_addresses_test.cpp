@@ -141,6 +141,41 @@ TEST_SUITE("spec::VirtualAddresses") {
     CHECK(addresses_of(list) == both);
   }
 
+  TEST_CASE("a newer Service that writes an allocated address does not get it") {
+    const std::string address = settled({service("web")}).at("web");
+    const auto of_age = [](const auto& made, std::uint64_t created) {
+      Service out = *made;
+      out.created.order = created;
+      return std::make_shared<const Service>(out);
+    };
+    const auto web = of_age(service("web"), 2);
+    for (const std::uint64_t created : {3U, 2U, 1U}) {
+      CAPTURE(created);
+      VirtualAddresses addresses(kNetwork);
+      std::vector<Problem> problems;
+      SharedList<Service> list{web};
+      CHECK(addresses.settle(list, problems).empty());
+      const auto evil = of_age(service("evil", address), created);
+      list = {evil, web};
+      const bool keeps = created > 2;
+      CHECK(addresses.settle(list, problems).size() == (keeps ? 0U : 1U));
+      const auto now = addresses_of(list);
+      CHECK((now.at("web") == address) == keeps);
+      CHECK(now.at("evil") == (keeps ? "" : address));
+      CHECK_FALSE(list[0]->assigned);
+      CHECK(list[1]->assigned);
+      REQUIRE(problems.size() == (keeps ? 1U : 0U));
+      if (!keeps) continue;
+      CHECK(problems[0].code == ErrorCode::kConflictingAddress);
+      CHECK(problems[0].object == ObjectKey{kinds::kService, "shop", "evil"});
+      CHECK(problems[0].cause.find("shop/web") != std::string::npos);
+      const auto before = list[0];
+      list = {evil, web};
+      CHECK(addresses.settle(list, problems).empty());
+      CHECK(list[0] == before);  // an unchanged Service keeps its pointer
+    }
+  }
+
   TEST_CASE("an unchanged Service keeps its pointer when another one comes") {
     VirtualAddresses addresses(kNetwork);
     std::vector<Problem> problems;

@@ -159,7 +159,8 @@ TEST_SUITE("vm::VmProvider") {
                               {{"web", Port{8080}}},
                               {{"shop", "all"}, {"shop", "web"}},
                               WorkloadKind::kMachine,
-                              {{"app", "books"}}});
+                              {{"app", "books"}},
+                              {kinds::kVirtualMachine, "shop", "one"}});
     CHECK(list[1].proxy_id == model::derived_proxy_id(kDomain, {"shop", "two"}));
     CHECK(list[1].services.empty());
   }

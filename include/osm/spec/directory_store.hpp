@@ -16,6 +16,7 @@
 #include "osm/result.hpp"
 #include "osm/runtime/fd_watcher.hpp"
 #include "osm/runtime/runtime.hpp"
+#include "osm/runtime/text_record.hpp"
 #include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::spec {
@@ -26,6 +27,9 @@ struct DirectoryStoreOptions {
   FdWatcher& watcher;     // outlives the store
   Runtime runtime;
   Kinds kinds = mesh_kinds();  // objects of other kinds are refused
+  // Keeps Object::created of the objects that have addresses over a restart, by tasks of
+  // runtime.blocking; outlives the store. Nothing else writes it. Null: a restart forgets it.
+  TextRecord* first_seen = nullptr;
 };
 
 // Creates the store. It reads the directory on the executor and then notifies subscribers.

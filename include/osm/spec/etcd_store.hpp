@@ -39,7 +39,8 @@ struct ObjectStoreOptions {
 // - A value that cannot be parsed keeps the object's last good content and is a problem; at the
 //   first read the store does not sync before it can be read. A value that is no object of its key,
 //   or of an unknown kind, is left out and a problem.
-// - Object::resource_version is the revision at which the object got its content.
+// - Object::resource_version is the revision at which the object got its content, and
+//   Object::created its create revision.
 // Failure: kInvalidArgument (an endpoint, the key, half of a pair of options), kUnreadableSource (a
 // file). It does not wait for etcd.
 // Thread: subscribers are called on `runtime.blocking`. Blocking: reads files; the destructor waits

@@ -13,6 +13,7 @@
 
 #include "osm/ids.hpp"
 #include "osm/log.hpp"
+#include "osm/values/egress.hpp"
 
 namespace osm::inline v1 {
 
@@ -158,6 +159,15 @@ struct CertificateSettings {
   friend bool operator==(const CertificateSettings&, const CertificateSettings&) = default;
 };
 
+// spec.addresses.allotments: an element. Only objects of the namespaces may claim an address of the
+// networks. The smallest allotted network that holds an address decides.
+struct AddressAllotment {
+  std::vector<Ipv4Network> networks{};
+  std::vector<std::string> namespaces{};  // "*": all; empty: nobody may
+
+  friend bool operator==(const AddressAllotment&, const AddressAllotment&) = default;
+};
+
 // The settings in effect. A setting that is absent in the object has its default.
 struct MeshConfig {
   ProxySettings proxy{};
@@ -167,6 +177,9 @@ struct MeshConfig {
   // no limit.
   std::size_t max_proxies = 0;
   std::optional<LogLevel> log_level{};  // spec.observability.osmLogLevel; absent: the daemon's flag
+  // Of VirtualMachines, DNSResources and spec.clusterIP of Services. An address that no network
+  // holds may be claimed by any namespace if the public internet does not route it.
+  std::vector<AddressAllotment> allotments{};
 
   friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
 };

@@ -11,6 +11,7 @@
 
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
+#include "osm/values/created.hpp"
 
 namespace osm::inline v1 {
 
@@ -64,6 +65,9 @@ struct Service {
   std::vector<ServicePort> ports;  // ordered by port, then name
   HttpPaths http_paths = HttpPaths::kStrict;
   HeaderNames header_names = HeaderNames::kStrict;
+  Created created{};
+  // True if no author chose `cluster_ip`: an API server or --service-cidr assigned it.
+  bool assigned = false;
 
   friend bool operator==(const Service&, const Service&) = default;
 };

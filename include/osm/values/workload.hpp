@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "osm/ids.hpp"
+#include "osm/object.hpp"
+#include "osm/values/created.hpp"
 #include "osm/values/service.hpp"
 
 namespace osm::inline v1 {
@@ -27,6 +29,10 @@ struct Workload {
   WorkloadKind kind = WorkloadKind::kMachine;
   // For selectors of Telemetries. Services select by the provider.
   std::map<std::string, std::string> labels = {};
+  // The object whose author chose `address`, such as a VirtualMachine, and its age. Such a claim
+  // can lose against others (docs/mesh-objects.md). No kind: the platform assigned the address.
+  ObjectKey claimed_by = {};
+  Created created = {};
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };

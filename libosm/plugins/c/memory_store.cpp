@@ -10,7 +10,7 @@ namespace {
 namespace json = boost::json;
 
 // The object as it is stored: the version stands beside the document, not in it.
-std::shared_ptr<const Object> stored(const Object& object, std::string version) {
+std::shared_ptr<const Object> stored(const Object& object, std::string version, Created created) {
   auto made = std::make_shared<Object>(object);
   json::value document = *object.document;
   if (json::object* const fields = document.if_object())
@@ -18,6 +18,7 @@ std::shared_ptr<const Object> stored(const Object& object, std::string version) 
       if (metadata->is_object()) metadata->get_object().erase("resourceVersion");
   made->document = std::make_shared<const json::value>(std::move(document));
   made->resource_version = std::move(version);
+  made->created = std::move(created);
   made->source = {};  // it has no file
   return made;
 }
@@ -53,7 +54,9 @@ Result<spec::StoredObject> MemoryStore::read(const ObjectKey& key) {
 Result<std::string> MemoryStore::write(const Object& object, const std::string& expected) {
   std::lock_guard one_at_a_time(writing_);
   std::string version = std::to_string(++versions_);
-  OSM_TRY(replace(object.key, expected, stored(object, version)));
+  const auto present = get(object.key);
+  Created created = present ? present->created : Created{versions_, {}};
+  OSM_TRY(replace(object.key, expected, stored(object, version, std::move(created))));
   return version;
 }
 

@@ -25,8 +25,9 @@ Problem problem_of(const Error& error, const std::string& path) {
   return problem;
 }
 
+// An object that was removed and written again is another one, whatever it says.
 bool same_content(const Object& a, const Object& b) {
-  return a.document == b.document || *a.document == *b.document;
+  return a.created == b.created && (a.document == b.document || *a.document == *b.document);
 }
 
 }  // namespace
@@ -52,6 +53,7 @@ ReadObject read_value(const ObjectKeys& keys, const Pair& pair, const spec::Kind
     return left_out("holds " + objects->front()->key.str() + ", which belongs to another key");
   auto object = std::make_shared<Object>(*objects->front());
   object->resource_version = std::to_string(pair.revision);
+  object->created.order = static_cast<std::uint64_t>(pair.created);
   return {std::move(object), {}, false};
 }
 

@@ -66,7 +66,7 @@ Result<Pair> read_pair(const json::value& pair) {
   auto value = from_base64(text_at(pair, "value"));
   const std::int64_t revision = number_in(pair, "mod_revision");
   if (!key || key->empty() || !value || revision <= 0) return not_etcd();
-  return Pair{*std::move(key), *std::move(value), revision};
+  return Pair{*std::move(key), *std::move(value), revision, number_in(pair, "create_revision")};
 }
 
 Result<std::vector<WatchAnswer>> WatchReader::read(std::string_view data) {

@@ -18,6 +18,7 @@ struct Pair {
   std::string key{};
   std::string value{};
   std::int64_t revision = 0;  // mod_revision
+  std::int64_t created = 0;   // create_revision; 0: of a deletion
 
   friend bool operator==(const Pair&, const Pair&) = default;
 };

@@ -42,6 +42,21 @@ TEST_SUITE("kubernetes::reduce") {
       "spec": {"destination": {"kind": "ServiceAccount"}}})"));
   }
 
+  TEST_CASE("an object's age is its time of creation, and its uid") {
+    const auto created = [](const std::string& metadata) {
+      return reduced(kubernetes::kServices,
+                     R"({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", )" +
+                         metadata + "}}")
+          ->created;
+    };
+    const Created old = created(R"("uid": "b", "creationTimestamp": "2025-12-31T23:59:59Z")");
+    const Created now = created(R"("uid": "a", "creationTimestamp": "2026-01-01T00:00:00Z")");
+    CHECK(old == Created{20251231235959, "b"});
+    CHECK(old < now);
+    CHECK(now < created(R"("uid": "b", "creationTimestamp": "2026-01-01T00:00:00Z")"));
+    CHECK(created(R"("uid": "a", "creationTimestamp": "soon")") == Created{0, "a"});
+  }
+
   TEST_CASE("a reduced node keeps its name and its kubelet's version") {
     const auto object = reduced(kubernetes::kNodes, R"({"apiVersion": "v1", "kind": "Node",
       "metadata": {"name": "n", "uid": "u", "labels": {"zone": "a"}}, "spec": {"podCIDR": "x"},

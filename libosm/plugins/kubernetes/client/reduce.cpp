@@ -1,11 +1,13 @@
 #include "kubernetes/client/reduce.hpp"
 
 #include <boost/json.hpp>
+#include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "kubernetes/client/resources.hpp"
 
 namespace osm::inline v1::kubernetes {
@@ -118,6 +120,15 @@ void drop_noise(json::object& metadata) {
   }
 }
 
+// "2026-11-29T02:30:00Z" → 20261129023000: ordered as the times are. 0: it is no such time.
+std::uint64_t order_of(std::string_view time) {
+  constexpr std::size_t kDigits = 14;  // to the second
+  std::string digits;
+  for (const char c : time)
+    if (c >= '0' && c <= '9' && digits.size() < kDigits) digits += c;
+  return digits.size() == kDigits ? number_of<std::uint64_t>(digits).value_or(0) : 0;
+}
+
 std::shared_ptr<Object> made_of(const Resource& resource, json::object kept,
                                 const std::string& server) {
   auto out = std::make_shared<Object>();
@@ -126,6 +137,7 @@ std::shared_ptr<Object> made_of(const Resource& resource, json::object kept,
   out->api_version = resource.api_version();
   out->labels = strings_of(metadata, "labels");
   out->annotations = strings_of(metadata, "annotations");
+  out->created = {order_of(text_at(metadata, "creationTimestamp")), text_at(metadata, "uid")};
   out->source.path = server + resource.path(out->key.ns, out->key.name);
   out->document = std::make_shared<const json::value>(std::move(kept));
   return out;
