@@ -113,7 +113,7 @@ class Server final : public AdsServer {
               .replica = options.replica,
               .rebalance = options.rebalance},
              {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board,
-              deps.admits, [this] { return waiting_.load(); }}),
+              deps.admits, [this] { return waiting_.load(); }, deps.readiness}),
         renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
         drains_(hub_, deps.runtime.clock, deps.runtime.log, deps_.drain_machine),
         service_(*this, deps.runtime.metrics, unary_methods(deps_)) {}

@@ -10,6 +10,7 @@
 
 #include "ads/drains.hpp"
 #include "ads/progress.hpp"
+#include "ads/readiness_table.hpp"
 #include "ads/renewals.hpp"
 #include "ads/stream_host.hpp"
 #include "ads/trial.hpp"
@@ -55,6 +56,7 @@ struct AdsServerDependencies {
   // Returns the time at which the first change of the newest snapshot was announced. Empty:
   // unknown.
   std::function<SteadyTime()> announced_at{};
+  ReadinessTable* readiness = nullptr;  // null: nobody asks which proxies are ready
 };
 
 class AdsServer : public StreamHost, public TrialHost, public ProgressHost {

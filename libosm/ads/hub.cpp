@@ -136,6 +136,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   else
     serving_[key] = stream.id;
   returning_.erase(key);
+  await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
   if (arrival.again && !stream.beside)
@@ -171,6 +172,7 @@ void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime
   proxy_class.leaving = leaving_.of(stream.key());
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
   if (stream.proxy_class) {
+    if (stream.proxy_class->proxy_class().own_ports != proxy_class.own_ports) await_ports(stream);
     const std::uint64_t held = classes_.generation_of(*stream.proxy_class);
     unsettle(stream, before ? std::min(held, generation_before_) : held);
     for (XdsType type : kXdsTypes) leave(stream, type, stream.applied);
@@ -419,6 +421,7 @@ void Hub::tick() {
   classes_.retry_failed();
   tick_trials(now);
   tick_leaving(now);
+  if (deps_.readiness) deps_.readiness->tick();
   pump();
 }
 

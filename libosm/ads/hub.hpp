@@ -23,6 +23,7 @@
 #include "ads/proxy_memory.hpp"
 #include "ads/proxy_stream.hpp"
 #include "ads/push_queue.hpp"
+#include "ads/readiness_table.hpp"
 #include "ads/replica_streams.hpp"
 #include "ads/session.hpp"
 #include "ads/stream_balance.hpp"
@@ -51,6 +52,7 @@ struct HubDependencies {
   ReplicaBoard* board = nullptr;                 // null: there are no other replicas
   std::function<Status()> admits{};              // as in ControlPlaneOptions
   std::function<std::size_t()> waiting_tasks{};  // number of tasks that wait for the strand
+  ReadinessTable* readiness = nullptr;           // null: nobody asks which proxies are ready
 };
 
 // State of a proxy that is sent another mesh than its class.
@@ -189,6 +191,7 @@ class Hub {
     ResourceSetPtr
         whole_clusters;  // with these clusters and listeners it held everything that they name
     ResourceSetPtr whole_listeners;
+    bool serves_ports = false;  // it has acknowledged the own ports of its class
 
     model::ProxyKey key() const { return peer.key(); }
   };
@@ -267,6 +270,12 @@ class Hub {
 
   void forget_returning(SteadyTime now);
 
+  // Readiness of proxies for their ports: hub_readiness.cpp
+  void await_ports(Stream& stream);
+  void note_ready(Stream& stream);
+  void note_disconnected(const model::ProxyKey& key);
+  void settle_readiness();
+
   // Log lines and metrics: hub_report.cpp
   void say(LogLevel level, std::string_view message, const Stream& stream,
            std::vector<LogField> fields);
@@ -328,6 +337,7 @@ class Hub {
   Notifier<const Refusal&> refused_;
   Notifier<const model::ProxyKey*> progressed_;
   Subscription tick_;
+  Subscription readiness_settles_;
   TaskGate aside_;  // last: closed before anything that a build uses is destroyed
 };
 

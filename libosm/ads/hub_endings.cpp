@@ -67,6 +67,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   serving_.erase(key);
   if (promote(key)) return;
   replica_streams_.closed(key);
+  note_disconnected(key);
   progressed_.notify(&key);
   deps_.registry.unregister_proxy(key.id);
   note_serving();

@@ -56,6 +56,7 @@ void Hub::note_acknowledged(Stream& stream) {
   const std::uint64_t before = stream.applied;
   stream.applied = applied(stream);
   stream.progressed |= stream.applied > before;
+  note_ready(stream);
   observe_change(stream);
 }
 
@@ -99,6 +100,7 @@ void Hub::note_settled(Stream& stream) {
     for (XdsType type : kXdsTypes)
       if (stream.session->at_rest(type)) stream.steps[index_of(type)].kept = true;
   }
+  if (of_class) note_ready(stream);
   if (!stream.session->settled()) return;
   if (!stream.settled && of_class && stream.whole) stream.settled = stream.progressed = true;
   stream.given_at.reset();

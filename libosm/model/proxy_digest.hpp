@@ -1,7 +1,8 @@
-// The digest that stands for a proxy in texts between replicas.
+// The digests that stand for a proxy, and for the ports of a workload, in texts between replicas.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/digest.hpp"
 #include "model/mesh_snapshot.hpp"
@@ -11,6 +12,18 @@ namespace osm::inline v1::model {
 inline Digest digest_of(const ProxyKey& proxy) {
   DigestBuilder digest;
   digest.add(proxy.ns).add(proxy.id.str()).add(static_cast<std::uint64_t>(proxy.kind));
+  return digest.finish();
+}
+
+inline Digest digest_of(const std::vector<MeshService>& ports) {
+  DigestBuilder digest;
+  for (const MeshService& port : ports)
+    digest.add(port.name.ns)
+        .add(port.name.name)
+        .add(port.port_name)
+        .add(static_cast<std::uint64_t>(number(port.port)))
+        .add(static_cast<std::uint64_t>(number(port.target_port)))
+        .add(static_cast<std::uint64_t>(port.protocol));
   return digest.finish();
 }
 

@@ -16,6 +16,7 @@
 #include "translate/egress.hpp"
 #include "translate/global_limits.hpp"
 #include "translate/http_manager.hpp"
+#include "translate/inbound.hpp"
 #include "translate/ingress.hpp"
 #include "translate/input.hpp"
 #include "translate/pack_any.hpp"
@@ -30,7 +31,6 @@ namespace listener = envoy::config::listener::v3;
 namespace core = envoy::config::core::v3;
 
 constexpr const char* kOutboundListener = "outbound-listener";
-constexpr const char* kInboundListener = "inbound-listener";
 constexpr std::uint32_t kOutboundPort = 15001;
 constexpr std::uint32_t kInboundPort = 15003;
 

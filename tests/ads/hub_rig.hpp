@@ -86,15 +86,25 @@ struct HubRig {
   FakeSecrets secrets{ca};
   FakeRegistry registry;
   TestMesh mesh;
-  Status admits;  // HubDependencies::admits
+  Status admits;                                         // HubDependencies::admits
+  std::unique_ptr<ads::ReadinessTable> readiness_table;  // null: nobody asks
   ads::Hub hub;
   Subscription rotations;
   ads::StreamId last_id = 0;
 
   explicit HubRig(const ads::HubOptions& options = {}, const ResourceHook* hook = nullptr,
-                  ReplicaBoard* board = nullptr)
-      : hub(options,
-            {runtime, executor, secrets, registry, hook, board, [this] { return admits; }}) {
+                  ReplicaBoard* board = nullptr, bool tells_readiness = false)
+      : readiness_table(tells_readiness ? std::make_unique<ads::ReadinessTable>(board, clock)
+                                        : nullptr),
+        hub(options, {runtime,
+                      executor,
+                      secrets,
+                      registry,
+                      hook,
+                      board,
+                      [this] { return admits; },
+                      {},
+                      readiness_table.get()}) {
     rotations = secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
       executor.post([this, identity] { hub.on_secrets(identity); });
     });
