@@ -106,6 +106,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   refresh_endpoints(spec, turned.empty() ? &moved : nullptr, endpoints);
   const bool ingress = refresh_sources(spec, announced, resync);
   refresh_services(spec, endpoints, ingress || config.proxy.ingress != next_.config.proxy.ingress);
+  announce_endpoints(std::move(endpoints));
   std::set<ServiceIdentity> concerned = refresh_targets(spec);
   for (const ServiceIdentity& source : turned)
     for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
@@ -199,11 +200,21 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, const std::set<std:
   if (!others || !others->empty())
     for (const auto& service : spec_.objects().services)
       if (!others || others->contains(service->name.ns)) changed.insert(service->name);
+}
+
+// Settles the endpoints that clients know. `changed`: the Services whose endpoints changed. After
+// the Services and the workloads, which the filter asks for.
+void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
+  if (filter_) changed.merge(filter_->begin(next_, !published_));
   TableEdit edit(next_.endpoints);
   for (const ServiceName& name : changed) {
     step_();
-    if (const auto merged = served(name)) {
-      edit.put(resolve_endpoints(*merged));
+    const auto merged = served(name);
+    model::ServiceEndpoints endpoints{name, {}};
+    if (merged) endpoints = resolve_endpoints(*merged);
+    if (filter_) filter_->filter(endpoints, edit.before().find(name).get());
+    if (merged) {
+      edit.put(std::move(endpoints));
     } else {
       edit.remove(name);
     }

@@ -1,9 +1,10 @@
 // Builds MeshSnapshots incrementally from changed keys, without threads or timers.
 //
 // Events only mark inputs as outdated. build() reads those again by key and recomputes everything
-// that depends on them, stage by stage: workloads, addresses → endpoints → services → policies,
-// problems. Equal results keep their pointer and stay out of `changes`. For any order of events,
-// the content equals that of a fresh build from the same inputs.
+// that depends on them, stage by stage: workloads, addresses → endpoints → services → endpoints
+// that clients may know (EndpointFilter), policies, problems. Equal results keep their pointer and
+// stay out of `changes`. For any order of events, the content equals that of a fresh build from the
+// same inputs.
 //
 // Thread: one strand.
 #pragma once
@@ -19,6 +20,7 @@
 
 #include "catalog/address_owners.hpp"
 #include "catalog/check_references.hpp"
+#include "catalog/endpoint_filter.hpp"
 #include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
 #include "catalog/resolve_clients.hpp"
@@ -55,6 +57,9 @@ class MeshBuilder {
     step_ = on_step;
     endpoints_.on_steps(on_step);
   }
+
+  // Without a filter all endpoints are announced. Lifetime: it outlives the builder.
+  void filter_endpoints(EndpointFilter& filter) { filter_ = &filter; }
 
   void spec_changed(const std::vector<ObjectKey>& keys) { spec_.invalidate(keys); }
   void endpoints_changed(const std::vector<ServiceName>& services) {
@@ -99,6 +104,7 @@ class MeshBuilder {
   std::set<std::string> refresh_addresses(const SpecChanges& spec);
   void refresh_endpoints(const SpecChanges& spec, const std::set<std::string>* others,
                          std::set<ServiceName>& changed);
+  void announce_endpoints(std::set<ServiceName> changed);
   bool refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced, bool all);
   void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints,
                         bool ingress);
@@ -119,6 +125,7 @@ class MeshBuilder {
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 
   std::function<void()> step_ = [] {};
+  EndpointFilter* filter_ = nullptr;
   SpecView spec_;
   endpoint::SourceTable source_addresses_;
   endpoint::EndpointTable endpoints_;

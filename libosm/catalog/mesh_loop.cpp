@@ -14,6 +14,7 @@
 #include "base/pulse.hpp"
 #include "base/strand.hpp"
 #include "catalog/mesh_builder.hpp"
+#include "catalog/readiness_gate.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -61,10 +62,9 @@ bool is_current(const ProviderStatus& provider) {
   return provider.synced && !provider.stale && provider.failure.empty();
 }
 
-std::vector<ServiceName> services_of(const model::MeshSnapshot& snapshot,
-                                     const WorkloadName& workload) {
+Workload workload_of(const model::MeshSnapshot& snapshot, const WorkloadName& name) {
   for (const auto& entry : snapshot.workloads)
-    if (entry->workload.name == workload) return entry->workload.services;
+    if (entry->workload.name == name) return entry->workload;
   return {};
 }
 
@@ -88,6 +88,9 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         debounce_(strand_, options.runtime.clock, options.debounce,
                   [this] { post(&Impl::build); }) {
     builder_.on_steps([this] { strand_.tick(); });
+    if (!options.readiness) return;
+    gate_.emplace(*options.readiness, clock_);
+    builder_.filter_endpoints(*gate_);
   }
 
   void start(const MeshLoopOptions& options) {
@@ -107,6 +110,13 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       subscribe("workload provider", [&] {
         return provider->subscribe_workloads([weak](const std::vector<WorkloadName>& changed) {
           fold(weak, [&](Events& events) { events.workloads.add(changed); });
+        });
+      });
+    if (options.readiness)
+      subscribe("readiness of proxies", [&] {
+        return options.readiness->subscribe([weak] {
+          const auto self = weak.lock();
+          if (self && self->endpoints_wait_) self->post(&Impl::announce_due);
         });
       });
     fold(weak, [](Events&) {});
@@ -135,7 +145,10 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       index = policy_index_;
       objects = objects_;
       record = records_.find(object);
-      if (record) state.generation = record->generation;
+      if (record) {
+        state.generation = records_.completed_in(record->generation);
+        state.pending = waiting_endpoints_.generations.contains(record->generation);
+      }
       if (object.is(model::kWorkloadKind)) add_endpoints(object, state);
     }
     state.pending |= !is_read(object, spec_, *objects);
@@ -151,11 +164,13 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   // Clients see a machine's change as a change of endpoints. Precondition: mutex_ held.
   void add_endpoints(const ObjectKey& workload, ObjectState& state) const {
     const WorkloadName name{workload.ns, workload.name};
-    const std::vector<ServiceName> services = services_of(*built_, name);
-    state.pending =
-        events_.speak_of_workload(name, services) || building_.speak_of_workload(name, services);
-    for (const ServiceName& service : services)
+    const Workload found = workload_of(*built_, name);
+    state.pending |= events_.speak_of_workload(name, found.services) ||
+                     building_.speak_of_workload(name, found.services);
+    for (const ServiceName& service : found.services) {
       state.generation = std::max(state.generation, records_.endpoints_changed(service));
+      state.pending |= waiting_endpoints_.addresses.contains({service, found.address});
+    }
   }
 
   // Adds to the pending events. The first of a burst wakes the strand.
@@ -214,9 +229,12 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     if (all_workloads) builder_.all_workloads_changed();
     if (building_.trust_domains) builder_.trust_domains_changed(*building_.trust_domains);
     const auto snapshot = builder_.build();
+    const std::set<std::uint64_t> announced =
+        gate_ ? gate_->end(builder_.generation(), snapshot != nullptr) : std::set<std::uint64_t>();
     report_providers();
     retry_when_failed();
-    note_objects(snapshot, since);
+    note_objects(snapshot, since, announced);
+    if (gate_) wait_for_proxies();
     if (!snapshot) {
       if (!snapshots_.load()) set_waiting_for(builder_.waiting_for());
       return;
@@ -230,7 +248,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
 
   // Record the changes before the snapshot is published: no proxy can have applied a change that is
   // not recorded here.
-  void note_objects(const std::shared_ptr<const model::MeshSnapshot>& snapshot, SteadyTime since) {
+  void note_objects(const std::shared_ptr<const model::MeshSnapshot>& snapshot, SteadyTime since,
+                    const std::set<std::uint64_t>& announced) {
     const std::uint64_t generation = builder_.generation();
     {
       std::lock_guard lock(mutex_);
@@ -244,10 +263,32 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         built_ = snapshot;
         announced_at_ = since;
       }
+      records_.note_announced(announced, generation);
+      if (gate_) waiting_endpoints_ = gate_->waiting();
       policy_index_ = builder_.policy_index();
       objects_ = builder_.objects();
     }
     looks_.notify();
+  }
+
+  // Arranges the build that announces the next of the waiting endpoints.
+  void wait_for_proxies() {
+    const std::size_t waiting = waiting_endpoints_.endpoints;  // written by the strand only
+    metrics_.set("osm_endpoints_waiting", {}, static_cast<double>(waiting));
+    metrics_.add("osm_endpoints_announced_late_total", {},
+                 static_cast<double>(gate_->announced_late() - reported_late_));
+    reported_late_ = gate_->announced_late();
+    endpoints_wait_ = waiting != 0;
+    deadline_.reset();
+    if (const auto until = gate_->deadline())
+      deadline_ = strand_.post_after(*until - clock_.steady_now(), [weak = weak_from_this()] {
+        if (const auto loop = weak.lock()) loop->announce_due();
+      });
+    announce_due();  // a proxy may have been ready before endpoints_wait_ was set
+  }
+
+  void announce_due() {
+    if (!gate_->due().empty()) debounce_.trigger();
   }
 
   void set_waiting_for(std::vector<std::string> missing) {
@@ -344,9 +385,12 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   LogSink& log_;
   MetricsSink& metrics_;
   std::atomic<bool> stopped_ = false;
+  std::atomic<bool> endpoints_wait_ = false;
 
   // Used on the strand only.
+  std::optional<ReadinessGate> gate_;  // outlives the builder
   MeshBuilder builder_;
+  std::uint64_t reported_late_ = 0;
   std::shared_ptr<const std::vector<Problem>> problems_ =
       std::make_shared<const std::vector<Problem>>();
   std::vector<std::optional<SteadyTime>> stale_since_;  // by provider
@@ -361,6 +405,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Events events_;
   Events building_;  // changed by the strand only
   ObjectRecords records_;
+  ReadinessGate::Waiting waiting_endpoints_;           // of the last build; changed by the strand
   std::shared_ptr<const model::MeshSnapshot> built_;   // the snapshot that records_ refer to
   SteadyTime announced_at_ = SteadyTime::max();        // the first change of built_
   std::shared_ptr<const PolicyIndex> policy_index_;    // index of built_
@@ -373,6 +418,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Debounce debounce_;
   Subscription retry_;
   Subscription staleness_;
+  Subscription deadline_;
 };
 
 MeshLoop::MeshLoop(const MeshLoopOptions& options) : impl_(std::make_shared<Impl>(options)) {

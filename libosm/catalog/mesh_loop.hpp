@@ -23,6 +23,7 @@
 #include "catalog/object_scope.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "model/proxy_readiness.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
@@ -40,6 +41,8 @@ struct MeshLoopOptions {
   TrustDomains trust_domain{TrustDomain("cluster.local")};
   Runtime runtime;
   DebounceOptions debounce{};
+  // Endpoints are announced when their proxies are ready for them (ReadinessGate); null: at once.
+  model::ProxyReadiness* readiness = nullptr;
 };
 
 // State of one object of the mesh.
@@ -48,9 +51,10 @@ struct ObjectState {
   std::shared_ptr<const model::MeshSnapshot> snapshot;
   std::uint64_t generation = 0;  // see ObjectRecord; 0: there is and was no such object
   bool present = false;
-  bool pending = false;   // changed since the last build read it
+  // It changed since the last build read it, or an endpoint that came with it waits for its proxy.
+  bool pending = false;
   bool effective = true;  // has_effect()
-  ObjectScope scope;      // its scope now, or lately
+  ObjectScope scope;  // its scope now, or lately
 };
 
 // Changes that some proxies may not have applied yet.

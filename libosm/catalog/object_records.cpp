@@ -39,6 +39,17 @@ void ObjectRecords::note_endpoints(const std::set<ServiceName>& services,
     put_or_erase(endpoints_, service, now.find(service) ? std::optional(generation) : std::nullopt);
 }
 
+void ObjectRecords::note_announced(const std::set<std::uint64_t>& since, std::uint64_t generation) {
+  for (const std::uint64_t came : since) completed_[came] = generation;
+  std::erase_if(completed_,
+                [&](const auto& entry) { return entry.second + kRemembered < generation; });
+}
+
+std::uint64_t ObjectRecords::completed_in(std::uint64_t generation) const {
+  const std::uint64_t* announced = find_in(completed_, generation);
+  return announced ? *announced : generation;
+}
+
 void ObjectRecords::forget(std::uint64_t now) {
   while (!passing_.empty() && passing_.front().first + kRemembered < now) {
     const auto [generation, object] = passing_.front();

@@ -42,6 +42,12 @@ class ObjectRecords {
   void note_endpoints(const std::set<ServiceName>& services,
                       const model::Table<model::ServiceEndpoints>& now, std::uint64_t generation);
 
+  // Records that `generation` announced endpoints that came with the generations `since`, and
+  // waited for their proxies.
+  void note_announced(const std::set<std::uint64_t>& since, std::uint64_t generation);
+  // The newest generation that announced endpoints which came with `generation`; at least it.
+  std::uint64_t completed_in(std::uint64_t generation) const;
+
   std::optional<ObjectRecord> find(const ObjectKey& object) const;
   // Generation in which the endpoints of a service last changed; 0: never.
   std::uint64_t endpoints_changed(const ServiceName& service) const;
@@ -61,6 +67,7 @@ class ObjectRecords {
   std::map<ObjectKey, ObjectRecord> records_;
   std::deque<std::pair<std::uint64_t, ObjectKey>> passing_;  // records with something to forget
   std::map<ServiceName, std::uint64_t> endpoints_;
+  std::map<std::uint64_t, std::uint64_t> completed_;
 };
 
 }  // namespace osm::inline v1::catalog

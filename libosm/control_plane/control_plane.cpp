@@ -45,11 +45,13 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                       [&spec = options.spec] {
                         return spec.get_mesh_config().certificates.service_validity;
                       }}),
+        readiness_(options.board, options.runtime.clock),
         loop_({.spec = options.spec,
                .providers = options.providers,
                .workload_providers = options.workload_providers,
                .trust_domain = trust_domains_,
-               .runtime = options.runtime}),
+               .runtime = options.runtime,
+               .readiness = &readiness_}),
         catalog_(catalog::make_mesh_catalog({.spec = options.spec,
                                              .snapshots = loop_.snapshots(),
                                              .clock = options.runtime.clock,
@@ -125,7 +127,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                    .drain_machine = drain_machine(),
                                    .board = options_.board,
                                    .admits = options_.admits,
-                                   .announced_at = [this] { return loop_.announced_at(); }}));
+                                   .announced_at = [this] { return loop_.announced_at(); },
+                                   .readiness = &readiness_}));
     progress_ = ads_->subscribe_progress([this](const auto*) { problems_.announce(); });
     receipts_ = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = loop_,
@@ -255,6 +258,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (attached_) options_.root_rotation->stop();
     if (receipts_) receipts_->stop();
     Status ended = ads_ ? ads_->shutdown(deadline) : Status();
+    readiness_.stop();
     if (renewals_) renewals_->stop();
     if (drains_) drains_->stop();
     if (provenance_) provenance_->stop();
@@ -377,6 +381,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   bool attached_ = false;       // to the root rotation
   std::atomic<bool> started_ = false;
   certificate::ServiceCertificates secrets_;
+  ads::ReadinessTable readiness_;
   mutable catalog::MeshLoop loop_;
   std::unique_ptr<catalog::ReplicaCatalog> catalog_;
   nack_provenance::Verdicts verdicts_;

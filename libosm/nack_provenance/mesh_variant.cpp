@@ -32,16 +32,48 @@ class MeshVariant::Spec final : public MeshSpec {
   Subscription subscribe(std::function<void(const std::vector<ObjectKey>&)>) override { return {}; }
 };
 
+// Endpoints are announced to the proxies of all meshes at the same time. A provider may be ahead of
+// the newest mesh, too.
+class MeshVariant::Filter final : public catalog::EndpointFilter {
+ public:
+  void follow(const Snapshot& newest, bool each_one_told) {
+    newest_ = newest;
+    if (each_one_told) {
+      changed_.insert(newest->changes.endpoints.begin(), newest->changes.endpoints.end());
+    } else {
+      for (const auto& known : newest->endpoints) changed_.insert(known->service);
+    }
+  }
+
+  std::set<ServiceName> begin(const model::MeshSnapshot&, bool) override {
+    return std::exchange(changed_, {});
+  }
+  void filter(model::ServiceEndpoints& endpoints, const model::ServiceEndpoints*) override {
+    const auto known = newest_->endpoints.find(endpoints.service);
+    std::erase_if(endpoints.endpoints, [&](const Endpoint& endpoint) {
+      return !known || !catalog::has_place_of(*known, endpoint);
+    });
+  }
+
+ private:
+  Snapshot newest_;
+  std::set<ServiceName> changed_;
+};
+
 MeshVariant::MeshVariant(const MeshInputs& inputs)
     : inputs_(inputs),
       domains_(inputs.trust_domains()),
       spec_(std::make_unique<Spec>()),
-      builder_(*spec_, inputs.providers, inputs.workload_providers, domains_) {}
+      filter_(std::make_unique<Filter>()),
+      builder_(*spec_, inputs.providers, inputs.workload_providers, domains_) {
+  builder_.filter_endpoints(*filter_);
+}
 
 MeshVariant::~MeshVariant() = default;
 
 void MeshVariant::follow(const Snapshot& newest) {
   const Snapshot before = std::exchange(newest_, newest);
+  filter_->follow(newest, before && newest->generation == before->generation + 1);
   if (!before) return;  // the builder reads everything at first
   if (TrustDomains now = inputs_.trust_domains(); now != domains_) {
     domains_ = std::move(now);

@@ -43,11 +43,13 @@ class MeshVariant {
 
  private:
   class Spec;
+  class Filter;
 
   const MeshInputs& inputs_;
   TrustDomains domains_;
   Snapshot newest_;
   std::unique_ptr<Spec> spec_;
+  std::unique_ptr<Filter> filter_;
   catalog::MeshBuilder builder_;
   ads::MeshPtr last_;
 };

@@ -6,6 +6,7 @@
 
 #include "catalog/mesh_loop.hpp"
 #include "mesh_values.hpp"
+#include "model/own_ports.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -16,6 +17,7 @@
 #include "osm/values/retry.hpp"
 #include "osm/values/service_provider.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
+#include "readiness_fixture.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -32,6 +34,7 @@ struct Mesh {
   osm::testing::CapturingMetrics metrics;
   osm::testing::ManualClock clock;
   osm::testing::ManualExecutor executor{clock};
+  FakeReadiness readiness;
   std::optional<MeshLoop> loop;
 
   Mesh() {
@@ -45,13 +48,31 @@ struct Mesh {
                                  .providers = {{&vm}},
                                  .workload_providers = {&vm},
                                  .trust_domain = TrustDomain("cluster.local"),
-                                 .runtime = {executor, executor, clock, rng, log, metrics}});
+                                 .runtime = {executor, executor, clock, rng, log, metrics},
+                                 .readiness = &readiness});
   }
   void settle() { executor.run_for(1s); }
+  // A second machine joins the store, beside whatever else changes.
+  void join(const char* address = "10.0.0.2") {
+    vm.put_workload(workload("second", "u2", "store", address, {"store"}));
+    vm.set_endpoints(service_name("store"),
+                     {served_at("10.0.0.1", "store"), served_at(address, "store")});
+  }
+  std::vector<MeshService> ports_of_store() {
+    const auto snapshot = loop->snapshots().load();
+    return model::own_ports_of(snapshot->services,
+                               workload("second", "u2", "store", "10.0.0.2", {"store"}))
+        .ports;
+  }
+  std::size_t endpoints() {
+    return loop->snapshots().load()->endpoints.find(service_name("store"))->endpoints.size();
+  }
   ObjectState state(const GroupKind& kind, const char* name) const {
     return loop->object_state({kind, kNs, name});
   }
 };
+
+const model::ProxyKey kSecond{kNs, ProxyId("u2")};
 
 }  // namespace
 
@@ -228,5 +249,73 @@ TEST_SUITE("catalog::MeshLoop objects") {
     CHECK(effective(kinds::kService, "store"));
     mesh.spec.put(service("a-store", "10.1.0.1"));  // the first by name has the address
     CHECK_FALSE(effective(kinds::kService, "store"));
+  }
+
+  TEST_CASE("a machine is pending until its endpoint is announced, and newer by that generation") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.readiness.connect(kSecond);
+    mesh.join();
+    mesh.settle();
+    CHECK(mesh.endpoints() == 1);
+    CHECK(mesh.metrics.value("osm_endpoints_waiting") == 1);
+    CHECK(mesh.state(model::kWorkloadKind, "second").pending);
+    CHECK_FALSE(mesh.state(model::kWorkloadKind, "store").pending);
+    int looks = 0;
+    const Subscription subscription = mesh.loop->subscribe_looks([&] { ++looks; });
+    mesh.readiness.acknowledge(kSecond, mesh.ports_of_store());
+    mesh.settle();
+    CHECK(looks == 1);
+    CHECK(mesh.endpoints() == 2);
+    CHECK(mesh.metrics.value("osm_endpoints_waiting") == 0);
+    CHECK(mesh.metrics.sum("osm_endpoints_announced_late_total") == 0);
+    const ObjectState state = mesh.state(model::kWorkloadKind, "second");
+    CHECK_FALSE(state.pending);
+    CHECK(state.generation == mesh.loop->snapshots().load()->generation);
+  }
+
+  TEST_CASE("a proxy that is ready before the build has ended announces its endpoint too") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.readiness.connect(kSecond);
+    mesh.join();
+    const auto ports = mesh.ports_of_store();
+    const Subscription subscription =
+        mesh.loop->subscribe_looks([&] { mesh.readiness.acknowledge(kSecond, ports); });
+    mesh.settle();
+    CHECK(mesh.endpoints() == 2);
+  }
+
+  TEST_CASE("without an acknowledgement the machine is live after five seconds") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.readiness.connect(kSecond);
+    mesh.join();
+    mesh.executor.run_for(4900ms);
+    CHECK(mesh.endpoints() == 1);
+    mesh.executor.run_for(200ms);
+    CHECK(mesh.endpoints() == 2);
+    CHECK_FALSE(mesh.state(model::kWorkloadKind, "second").pending);
+    CHECK(mesh.metrics.sum("osm_endpoints_announced_late_total") == 1);
+  }
+
+  TEST_CASE("an object that came with an endpoint is live when that is announced, older ones are") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.readiness.connect(kSecond);
+    mesh.spec.put(target("buyer", "store", {"thief"}, {http_rule("web", {"buy"})}));
+    mesh.join();
+    mesh.settle();
+    CHECK(mesh.state(kinds::kTrafficTarget, "buyer").pending);
+    CHECK_FALSE(mesh.state(kinds::kHttpRouteGroup, "web").pending);
+    mesh.spec.put(routes("web", {"sell"}));  // a later generation
+    mesh.settle();
+    CHECK_FALSE(mesh.state(kinds::kHttpRouteGroup, "web").pending);
+    mesh.readiness.acknowledge(kSecond, mesh.ports_of_store());
+    mesh.settle();
+    const std::uint64_t newest = mesh.loop->snapshots().load()->generation;
+    CHECK_FALSE(mesh.state(kinds::kTrafficTarget, "buyer").pending);
+    CHECK(mesh.state(kinds::kTrafficTarget, "buyer").generation == newest);
+    CHECK(mesh.state(kinds::kHttpRouteGroup, "web").generation < newest);
   }
 }

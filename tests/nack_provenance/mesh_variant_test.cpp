@@ -5,12 +5,16 @@
 
 #include "catalog/mesh_builder.hpp"
 #include "catalog/mesh_values.hpp"
+#include "catalog/readiness_fixture.hpp"
+#include "catalog/readiness_gate.hpp"
+#include "osm/testing/manual_clock.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 
 using namespace osm;
 using namespace osm::nack_provenance;
 using namespace osm::catalog::values;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -130,5 +134,30 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     const auto plain = f.variant.without({model::mesh_config_key()});
     CHECK_FALSE(plain->config.proxy.permissive);
     CHECK(plain->config.proxy.cluster_domain == "mesh.test");
+  }
+
+  TEST_CASE("an endpoint is announced with the mesh of all, and not before") {
+    const auto announced = [](Followed& f) {
+      return f.variant.without({kWeb})->endpoints.find(service_name("store"))->endpoints.size();
+    };
+    Followed f;
+    CHECK(announced(f) == 1);
+    catalog::values::FakeReadiness proxies;
+    osm::testing::ManualClock clock;
+    catalog::ReadinessGate gate(proxies, clock);
+    f.builder.filter_endpoints(gate);
+    f.provider.put_workload(workload("store", "u1", "store", "10.0.0.2", {"store"}));
+    proxies.connect({kNs, ProxyId("u1")});
+    f.provider.set_endpoints(service_name("store"),
+                             {served_at("10.0.0.1", "store"), served_at("10.0.0.2", "store")});
+    CHECK(announced(f) == 1);  // the provider is ahead
+    f.builder.endpoints_changed({service_name("store")});
+    f.builder.workloads_changed({{kNs, "store"}});
+    f.next();
+    CHECK(announced(f) == 1);
+    clock.advance(5s);
+    f.next();
+    CHECK(announced(f) == 2);
+    CHECK(f.variant.without({kWeb})->changes.endpoints.empty());
   }
 }
