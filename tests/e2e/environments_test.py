@@ -9,6 +9,7 @@ import time
 import unittest
 
 from lib.mesh import environments, meshcase, objects
+from lib.mesh.xds_client import ENDPOINTS
 from lib.net.processes import NotYet, wait_for
 
 WEB, API = "shop/web-1", "shop/api-1"
@@ -24,6 +25,9 @@ REFUSED = [
     objects.routes("shop", "songs", read={"pathRegex": "/songs.*", "methods": ["GET"]}),
     objects.target("shop", "songs", "api", [("shop", "web")], ("HTTPRouteGroup", "songs", ["read"])),
 ]
+# Another Service of the server, which its proxy does not serve yet.
+ADDRESS = "10.1.0.2"  # the server's
+LATE = objects.service("shop", "late", "10.96.0.81", 8081, selector={"app": "api"})
 BROKEN = objects.target("shop", "broken", "api", [("shop", "web")], ("NoSuchKind", "books", ["read"]))
 
 # -- what a command says, without what must differ ---------------------------------------------------
@@ -274,6 +278,28 @@ class EnvironmentsTest:
         code, answer = self.mesh.osm_json("proxy", "list", at=self.last)
         self.assertIn("shop/web-2", [p["name"] for p in answer["proxies"]], code)
         self.assertIn("shop/api|8080", envoy.admin("/clusters")[1])
+
+    def test_an_endpoint_waits_for_its_proxy_five_seconds_at_most(self):
+        """The client's controller may not know yet that the server's proxy is connected; then it does not wait."""
+        self.api.fall_silent()
+        self.addCleanup(self.api.acknowledge)
+        address = ADDRESS.encode()
+
+        def known():
+            return address in self.web.resources[ENDPOINTS].get("shop/late|8081", b"")
+
+        def waited():
+            begin = time.monotonic()
+            self.mesh.put(LATE)
+            wait_for("the client's proxy has the endpoint", known, 30)
+            took = time.monotonic() - begin
+            self.mesh.delete(LATE)
+            wait_for("the Service is gone", lambda: not known(), 20)
+            if took < 5:
+                raise NotYet(f"after {took:.3f} s")
+            return True
+
+        wait_for("an endpoint that waits", waited, 40)
 
     def test_a_refusal_is_told_with_the_words_of_the_proxy(self):
         self.addCleanup(self.mesh.delete, *REFUSED)

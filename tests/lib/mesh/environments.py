@@ -119,6 +119,10 @@ class Environment:
         self._put(objects)
         self._wait_until_read(objects, True)
 
+    def put(self, *objects):
+        """The same without a wait: for a change that a proxy is to hold back. Failure: Refused."""
+        self._put(objects)
+
     def delete(self, *objects):
         """The same for objects that go; only kind and name of each count."""
         self._remove(objects)
