@@ -13,6 +13,7 @@ def seed():
     return drawn
 
 
-def seeded():
-    """A generator that starts at the seed, so that a test repeats itself whichever ran before it."""
-    return random.Random(seed())
+def seeded(part=None):
+    """A generator that starts at the seed, so that a test repeats itself whichever ran before it. Each
+    `part` of a test has one of its own, so that it can be repeated alone."""
+    return random.Random(seed() if part is None else f"{seed()}:{part}")

@@ -33,6 +33,7 @@ UNREACHABLE = (ConnectionError, TimeoutError)
 _COMMAND_INTERVAL, _INTERVAL = 0.25, 0.02
 # A fair second is at most so many seconds of the clock on the wall.
 MOST_STRETCHED = 4
+_MOST_OWED = 1.0  # seconds without a core that later laps of a clock make up for
 
 _spawned = threading.local()  # .count: commands that this thread has spawned
 
@@ -75,7 +76,12 @@ def _children(pid):
 def waits_of_run():
     """{thread: seconds without a core} of this process and of all that it started: the programs
     under test."""
-    waits, left = {}, [os.getpid()]
+    return waits_of([os.getpid()])
+
+
+def waits_of(pids):
+    """{thread: seconds without a core} of these processes and of all that they started."""
+    waits, left = {}, list(pids)
     while left:
         pid = left.pop()
         waits.update(_waits_of_threads(pid))
@@ -94,12 +100,26 @@ class FairClock:
     def __init__(self, waits=waits_of_run, now=time.monotonic):
         """`waits()`: {thread: seconds without a core}."""
         self._waits, self._now = waits, now
-        self._begun, self._before = now(), waits()
+        self._begun, self._before, self._owed = now(), waits(), 0.0
 
     def seconds(self):
-        passed = self._now() - self._begun
-        lost = sum(max(0.0, more - self._before.get(thread, 0.0)) for thread, more in self._waits().items())
+        passed, lost = self._since(self._now(), self._waits())
         return max(passed - lost, passed / MOST_STRETCHED)
+
+    def lap(self):
+        """seconds(), and the clock begins anew. The kernel tells of a wait when it is over, so that a
+        long one is taken from the next laps too."""
+        now, waits = self._now(), self._waits()
+        passed, lost = self._since(now, waits)
+        lost += self._owed
+        seconds = max(passed - lost, passed / MOST_STRETCHED)
+        self._owed = min(lost - (passed - seconds), _MOST_OWED)
+        self._begun, self._before = now, waits
+        return seconds
+
+    def _since(self, now, waits):
+        lost = sum(max(0.0, more - self._before.get(thread, 0.0)) for thread, more in waits.items())
+        return now - self._begun, lost
 
 
 def wait_for(what, condition, timeout=10.0, interval=None, retry=(), clock=FairClock):

@@ -145,6 +145,13 @@ class Fair(unittest.TestCase):
         self.time.pass_by(8, test=50, envoy=50)
         self.assertEqual(2, self.clock.seconds())
 
+    def test_laps_add_up_and_a_long_wait_is_taken_from_the_next_ones_too(self):
+        laps = []
+        for wait in (0, 1.25, 0, 0):
+            self.time.pass_by(1, envoy=wait)
+            laps.append(self.clock.lap())
+        self.assertEqual([1, 0.25, 0.5, 1], laps)
+
     def test_a_deadline_is_in_fair_seconds_and_ends(self):
         steps = []
         with (

@@ -163,7 +163,7 @@ class Watcher(unittest.TestCase):
         self.envoy.stats["cluster_manager.warming_clusters"] = 2
         self.watch()
         wait_for("a violation", lambda: self.watcher.violations)
-        self.assert_violation("web: clusters are warming for over a second = 2")
+        self.assert_violation("web: clusters are warming for over 0.2 s = 2")
 
     def test_statistics_that_are_missing_are_a_violation(self):
         del self.envoy.stats["cluster_manager.warming_clusters"]

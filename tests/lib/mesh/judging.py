@@ -1,0 +1,121 @@
+"""The judge of a load under changes: no call fails that is allowed before and after a change, and none is
+answered that has been denied for a second.
+
+Objects change one after another, and each change makes an *era*. Until a bound has passed since the
+change, proxies may still be in the era before. So a call may end as any era says that its proxies may
+be in. The bound is in *counted* seconds: fair ones, in which the machines that decide about the call
+were connected to a controller.
+"""
+
+import bisect
+import collections
+import math
+
+from lib.mesh.reference import DENIED
+
+# From `begun`, when the change was sent, proxies may be in the era, and from `ended`, when it was
+# written, the bound runs for the era before. `outcomes`: of each call a set of DENIED and (machine,
+# port), or None if the objects do not decide. `refused`: of each call the (machine, port) pairs whose
+# proxies policy has refuse it. `denied`: machines whose proxies the controllers refuse. `kind`: of the change.
+Era = collections.namedtuple("Era", "kind begun ended outcomes refused denied")
+
+
+class Timeline:
+    """Counted seconds of a run. `wall`: its begin, of time.monotonic()."""
+
+    def __init__(self, wall):
+        self._walls, self._ticks = [wall], []
+
+    def add(self, wall, fair, absent):
+        """Until `wall` so many fair seconds passed, in which the machines `absent` were at no controller."""
+        self._walls.append(wall)
+        self._ticks.append((fair, frozenset(absent)))
+
+    def after(self, wall, seconds, machines=frozenset()):
+        """The wall time at which so many seconds have passed since `wall` that count for these
+        machines; infinite if they have not passed yet."""
+        at = max(0, bisect.bisect_right(self._walls, wall) - 1)
+        left = seconds
+        for index in range(at, len(self._ticks)):
+            fair, absent = self._ticks[index]
+            begun, ended = self._walls[index], self._walls[index + 1]
+            share = (ended - max(wall, begun)) / (ended - begun)
+            counted = 0.0 if machines & absent else fair * share
+            if counted >= left and counted > 0:
+                return max(wall, begun) + (ended - max(wall, begun)) * left / counted
+            left -= counted
+        return math.inf
+
+
+class Judge:
+    """`calls`: of lib.mesh.reference. `machines`: of each call those whose proxies decide about it, the
+    client's included. `bound`: counted seconds; `lag`: as many more where a machine of `lagging`
+    decides. `unordered`: kinds of changes that may add a server before it takes calls."""
+
+    def __init__(self, calls, machines, timeline, bound, lagging=frozenset(), lag=0.0, unordered=frozenset()):
+        self._calls, self._machines, self._timeline = calls, machines, timeline
+        self._bound, self._lagging, self._lag, self._unordered = bound, lagging, lag, unordered
+        self._ends = {}
+        self.excused = 0  # failures behind a change of `unordered`
+
+    def faults(self, eras, records):
+        """A sentence for each record that is wrong, in the order of time."""
+        found = []
+        for record in sorted(records, key=lambda record: record.begun):
+            possible = self._possible(eras, record)
+            if fault := self._fault(eras, record, possible):
+                found.append((record, f"{self._shown(eras, record, possible)}: {fault}"))
+        return found
+
+    def _possible(self, eras, record):
+        """Numbers of the eras in which a proxy that decides may be."""
+        return [
+            number
+            for number, era in enumerate(eras)
+            if era.begun <= record.ended and record.begun <= self._end(eras, number, record)
+        ]
+
+    def _end(self, eras, number, record):
+        """The time until which a proxy may be in an era."""
+        if number + 1 == len(eras):
+            return math.inf
+        after = eras[number + 1]
+        machines = self._machines[record.call]
+        if record.outcome != DENIED:  # it or the client decided; nobody else's absence counts
+            machines = machines & {record.outcome[0], self._calls[record.call].client}
+        key = after.ended, after.denied, machines
+        if key not in self._ends:
+            seconds = self._bound + (self._lag if machines & self._lagging else 0)
+            self._ends[key] = self._timeline.after(after.ended, seconds, machines - after.denied)
+        return self._ends[key]
+
+    def _fault(self, eras, record, possible):
+        outcomes = [eras[number].outcomes[record.call] for number in possible]
+        if None in outcomes or any(record.outcome in allowed for allowed in outcomes):
+            return None
+        if record.outcome != DENIED:
+            return "answered, though it is denied or belongs to others"
+        for at, number in enumerate(possible):
+            for earlier in possible[:at]:
+                before, era = eras[earlier].outcomes[record.call], eras[number]
+                # The client did not know yet, and a revocation waits for nobody.
+                if before & era.refused[record.call]:
+                    return None
+                if era.kind in self._unordered and era.outcomes[record.call] - before:
+                    self.excused += 1
+                    return None
+        return "failed, though it is allowed before and after"
+
+    def _shown(self, eras, record, possible):
+        call = self._calls[record.call]
+        kinds = ", ".join(f"{number} {eras[number].kind}" for number in possible)
+        since = record.begun - eras[possible[-1]].ended if possible else 0.0
+        asked = " ".join(filter(None, (call.method if call.kind == "http" else "TCP", call.path, call.host)))
+        asked += "".join(f" {name}: {value}" for name, value in call.headers.items())
+        ended = f"DENIED ({record.how})" if record.outcome == DENIED else f"answered by {record.outcome[0]}"
+        right = sorted({str(o) for number in possible for o in eras[number].outcomes[record.call] or ()})
+        return (
+            f"{call.client} {asked} at {call.address}:{call.port} ({record.lane}): {ended} after "
+            f"{record.ended - record.begun:.3f} s; begun {since:+.3f} s after change [{kinds}]; "
+            f"right: {', '.join(right)}"
+        )

@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+"""The judge of a load under changes excuses what a change explains, for as long as it may, and nothing else;
+sequences of changes are legal, different and repeatable."""
+
+import math
+import unittest
+
+from lib import run
+from lib.mesh import changes
+from lib.mesh.judging import Era, Judge, Timeline
+from lib.mesh.lanes import Record
+from lib.mesh.reference import DENIED, Call
+
+ONE, TWO = ("api-1", 8080), ("api-2", 8080)
+CALL = Call("buyer", "10.96.0.10", 80, "http", "GET", "/books", host="api.shop")
+DECIDERS = frozenset({"buyer", "api-1", "api-2"})
+CONTROLLERS = ("controller-1", "controller-2")
+
+
+def record(begun, outcome, ended=None):
+    return Record(0, begun, begun + 0.01 if ended is None else ended, outcome, "403", "buyer, kept")
+
+
+class Clock(unittest.TestCase):
+    def test_seconds_are_counted_only_while_the_machines_are_connected(self):
+        timeline = Timeline(0.0)
+        timeline.add(1.0, 1.0, ())
+        timeline.add(2.0, 1.0, {"api-1"})
+        timeline.add(3.0, 1.0, ())
+        self.assertEqual(timeline.after(0.5, 1.0), 1.5)
+        self.assertEqual(timeline.after(0.5, 1.0, frozenset({"api-2"})), 1.5)
+        self.assertEqual(timeline.after(0.5, 1.0, frozenset({"api-1"})), 2.5)
+        self.assertEqual(timeline.after(2.5, 1.0), math.inf)
+
+    def test_a_second_without_a_core_does_not_count(self):
+        timeline = Timeline(0.0)
+        timeline.add(1.0, 0.25, ())
+        timeline.add(2.0, 1.0, ())
+        self.assertEqual(timeline.after(0.0, 0.5), 1.25)
+
+
+class Judging(unittest.TestCase):
+    def setUp(self):
+        self.timeline = Timeline(0.0)
+        for second in range(1, 20):
+            self.timeline.add(float(second), 1.0, ())
+        self.eras = []
+        self.unordered, self.lagging, self.excused = frozenset(), frozenset(), 0
+
+    def change(self, begun, outcomes, kind="target", refused=(), denied=()):
+        """An era that begins then, and whose bound runs from 0.1 s later."""
+        self.eras.append(Era(kind, begun, begun + 0.1, [outcomes], [frozenset(refused)], frozenset(denied)))
+
+    def faults(self, *records):
+        judge = Judge([CALL], [DECIDERS], self.timeline, 1.0, self.lagging, 0.5, self.unordered)
+        found = judge.faults(self.eras, records)
+        self.excused = judge.excused
+        return [(one.begun, sentence.rpartition(": ")[2]) for one, sentence in found]
+
+    ANSWERED = "answered, though it is denied or belongs to others"
+    FAILED = "failed, though it is allowed before and after"
+
+    def test_a_call_that_is_allowed_before_and_after_must_not_fail(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {ONE})
+        self.assertEqual(self.faults(record(5.05, ONE), record(5.05, DENIED)), [(5.05, self.FAILED)])
+
+    def test_an_answer_may_come_until_a_second_after_the_change_that_denies_it(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED})
+        late = record(6.2, ONE)
+        self.assertEqual(
+            self.faults(record(4.9, ONE), record(6.0, ONE), record(5.05, DENIED), late), [(6.2, self.ANSWERED)]
+        )
+
+    def test_a_denial_before_the_change_is_a_fault(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED})
+        self.assertEqual(self.faults(record(4.9, DENIED)), [(4.9, self.FAILED)])
+
+    def test_a_call_that_was_under_way_at_the_change_may_end_in_both_ways(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED})
+        self.assertEqual(self.faults(record(4.9, DENIED, 5.05), record(4.9, ONE, 5.05)), [])
+
+    def test_a_permission_must_have_arrived_after_a_second(self):
+        self.change(0.0, {DENIED})
+        self.change(5.0, {ONE})
+        self.assertEqual(self.faults(record(6.0, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
+
+    def test_an_answer_of_another_machine_is_a_fault_after_a_second(self):
+        self.change(0.0, {ONE, TWO})
+        self.change(5.0, {ONE})
+        self.assertEqual(self.faults(record(6.0, TWO), record(6.2, TWO)), [(6.2, self.ANSWERED)])
+
+    def test_a_lagging_machine_has_more_time(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED})
+        self.lagging = frozenset({"api-1"})
+        self.assertEqual(self.faults(record(6.5, ONE), record(6.7, ONE)), [(6.7, self.ANSWERED)])
+        self.lagging = frozenset({"next-1"})
+        self.assertEqual(self.faults(record(6.5, ONE)), [(6.5, self.ANSWERED)])
+
+    def test_time_without_a_connection_counts_for_those_who_decide(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED})
+        for machine, faults in (("api-1", []), ("buyer", []), ("api-2", [(6.5, self.ANSWERED)])):
+            self.timeline = Timeline(0.0)
+            self.timeline.add(5.2, 5.2, ())
+            self.timeline.add(6.2, 1.0, {machine})
+            self.timeline.add(9.0, 2.8, ())
+            self.assertEqual(self.faults(record(6.5, ONE)), faults, machine)
+
+    def test_the_absence_of_a_denied_client_gives_no_time(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED}, denied={"buyer"})
+        self.timeline = Timeline(0.0)
+        self.timeline.add(5.2, 5.2, ())
+        self.timeline.add(19.0, 13.8, {"buyer"})
+        self.assertEqual(self.faults(record(6.5, ONE)), [(6.5, self.ANSWERED)])
+
+    def test_a_client_that_does_not_know_of_a_revocation_yet_may_be_refused(self):
+        self.change(0.0, {ONE, TWO})
+        self.change(5.0, {ONE}, refused={TWO})
+        self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
+
+    def test_a_machine_that_leaves_may_not_refuse(self):
+        self.change(0.0, {ONE, TWO})
+        self.change(5.0, {ONE})
+        self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
+
+    def test_a_machine_that_joins_is_excused_if_the_kind_is(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {ONE, TWO}, kind="machine")
+        self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
+        self.unordered = frozenset({"machine"})
+        self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
+        self.assertEqual(self.excused, 1)
+
+    def test_nothing_is_judged_where_the_objects_do_not_decide(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, None)
+        self.assertEqual(self.faults(record(7.0, ONE), record(7.0, DENIED)), [])
+
+
+class Sequences(unittest.TestCase):
+    def test_each_has_at_least_twenty_changes_of_twenty_kinds_a_restart_and_a_lagging_proxy(self):
+        for number in range(20):
+            drawn = changes.draw(run.seeded(number), CONTROLLERS)
+            kinds = [step.kind for step in drawn.steps if not step.act]
+            self.assertGreaterEqual(len(kinds), 24)
+            self.assertGreaterEqual(len(set(kinds)), 20)
+            self.assertEqual([step.kind for step in drawn.steps if step.act and step.kind == "restart"], ["restart"])
+            self.assertIn(drawn.lagging, changes.CLIENTS | changes.SERVERS)
+
+    def test_the_seed_repeats_a_sequence(self):
+        first, again, other = (changes.draw(run.seeded(number), CONTROLLERS) for number in (1, 1, 2))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+
+    def test_every_kind_is_drawn_and_every_change_is_one(self):
+        seen, idle = set(), 0
+        for number in range(20):
+            drawn = changes.draw(run.seeded(number), CONTROLLERS)
+            held = drawn.start
+            for step in drawn.steps:
+                if not step.act:
+                    after = changes.apply(held, step)
+                    idle += after == held
+                    held = after
+            seen |= {step.kind for step in drawn.steps}
+        self.assertEqual(changes.KINDS - seen, set())
+        self.assertLess(idle, 20 * 3)  # a draw may repeat what is there
+
+    def test_most_calls_are_allowed_at_some_time(self):
+        for number in range(5):
+            drawn = changes.draw(run.seeded(number), CONTROLLERS)
+            world = changes.World(drawn.start)
+            allowed = sum(1 for call in drawn.calls if (world.outcomes(call) or {DENIED}) - {DENIED})
+            self.assertGreater(allowed, len(drawn.calls) / 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
