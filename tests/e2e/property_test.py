@@ -12,6 +12,7 @@ usage: property_test.py --bin DIRECTORY --envoy FILE
 """
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -26,7 +27,7 @@ from lib.mesh.balancer import Balancer
 from lib.mesh.environments import TwoOverEtcd
 from lib.mesh.judging import Era, Judge, Timeline
 from lib.mesh.lanes import Lane
-from lib.mesh.reference import gateway, outside
+from lib.mesh.reference import DENIED, gateway, outside
 from lib.mesh.rig import ADS_PORT
 from lib.net.netns import Switch, ip
 from lib.net.processes import CommandFailed, FairClock, Timeout, wait_for, waits_of
@@ -37,8 +38,8 @@ ONLY = os.environ.get("OSM_TEST_SEQUENCE", "")
 BOUND = 1.0  # fair seconds until a change holds everywhere
 LAG = 0.15  # seconds that everything to and from the lagging proxy takes
 WAYS = 4  # of them, before a lagging proxy has a change for which it first has to warm a cluster
-MOST_SHRINKING = 600 if LONG else 90  # seconds
-MOST_REPORTED = 3  # sequences with faults, after which the run ends
+MOST_SHRINKING = int(os.environ.get("PROPERTY_SHRINKING", 600 if LONG else 90))  # seconds
+MOST_REPORTED = int(os.environ.get("PROPERTY_REPORTED", 3))  # sequences with faults, after which the run ends
 SHOWN = 8  # faults of one sequence
 TICK = 0.1  # seconds
 # A server that joins is announced before its proxy has acknowledged that it serves. OSM_TEST_JOINS=1
@@ -99,7 +100,7 @@ class Property(meshcase.MeshCase):
         super().setUp()
         self.rig.drain_seconds = 2
         self.rig.watcher.longest_warming = 10
-        self.counts, self.kinds = collections.Counter(), collections.Counter()
+        self.counts, self.kinds, self.seconds = (collections.Counter() for _ in range(3))
         self.held, self.restarting = {}, None
         outer = self.rig.switch.namespace
         # Calls that pass on past the mesh meet a closed port, not a time-out.
@@ -261,13 +262,27 @@ class Property(meshcase.MeshCase):
             begun,
             time.monotonic(),
             [world.outcomes(call) for call in calls],
+            [world.offered(call) for call in calls],
             [world.refused(call) for call in calls],
             world.denied(),
         )
 
     def faults_of(self, sequence):
-        """(record, sentence) pairs."""
-        self.reset(sequence)
+        """(record, sentence) pairs, without a record of what did not come in time."""
+        try:
+            with self.timed("reset"):
+                self.reset(sequence)
+            return self.faults_under_load(sequence)
+        except Timeout as late:
+            return [(None, str(late))]
+
+    @contextlib.contextmanager
+    def timed(self, part):
+        begun = time.monotonic()
+        yield
+        self.seconds[part] += time.monotonic() - begun
+
+    def faults_under_load(self, sequence):
         calls = sequence.calls
         if sequence.lagging:
             self.balancer.delay(sequence.lagging, LAG)
@@ -278,6 +293,31 @@ class Property(meshcase.MeshCase):
             for lane in lanes:
                 lane.give(mine)
         self.wait_for_rounds()
+        with self.timed("changes"):
+            self.make_changes(sequence, eras)
+        with self.timed("restart"):
+            self.finish_restart()
+        judge = Judge(
+            calls,
+            [changes.deciders(call) for call in calls],
+            self.monitor.timeline,
+            BOUND,
+            {sequence.lagging},
+            WAYS * LAG,
+            UNORDERED,
+        )
+        with self.timed("settling"):
+            self.wait_until_settled(eras[-1])
+        records = [record for lane in self.all_lanes() for record in lane.taken()]
+        with self.timed("judging"):
+            found = judge.faults(eras, records)
+        self.counts["requests"] += len(records)
+        self.counts["answered"] += sum(1 for record in records if record.outcome != DENIED)
+        self.counts["excused"] += judge.excused
+        self.kinds.update(step.kind for step in sequence.steps)
+        return found
+
+    def make_changes(self, sequence, eras):
         for number, step in enumerate(sequence.steps):
             self.tend()
             if step.act:
@@ -289,27 +329,9 @@ class Property(meshcase.MeshCase):
             )
             ended = time.monotonic()
             self.held = changes.apply(self.held, step)
-            eras.append(self.era(step.kind, self.held, calls, begun)._replace(ended=ended))
+            eras.append(self.era(step.kind, self.held, sequence.calls, begun)._replace(ended=ended))
             if step.waits:
                 self.wait_until_applied([step.put or step.delete], at)
-        self.finish_restart()
-        judge = Judge(
-            calls,
-            [changes.deciders(call) for call in calls],
-            self.monitor.timeline,
-            BOUND,
-            {sequence.lagging},
-            WAYS * LAG,
-            UNORDERED,
-        )
-        self.wait_until_settled(eras[-1])
-        records = [record for lane in self.all_lanes() for record in lane.taken()]
-        found = judge.faults(eras, records)
-        self.counts["requests"] += len(records)
-        self.counts["answered"] += sum(1 for record in records if record.outcome != "denied")
-        self.counts["excused"] += judge.excused
-        self.kinds.update(step.kind for step in sequence.steps)
-        return found
 
     def wait_until_settled(self, last):
         """Until the last change must hold everywhere, and each call was made twice since."""
@@ -390,18 +412,16 @@ class Property(meshcase.MeshCase):
             sequence = changes.draw(run.seeded(number), self.controllers)
             steps = [int(step) for step in some.split(",")] if some else range(len(sequence.steps))
             tried = sequence._replace(steps=[sequence.steps[step] for step in steps])
-            try:
-                found = self.faults_of(tried)
-            except Timeout as late:
-                raise AssertionError(f"sequence {number} of OSM_TEST_SEED={run.seed()}: {late}") from late
-            if found:
+            if found := self.faults_of(tried):
                 reports.append(self.report(number, sequence, steps, found))
                 print(reports[-1], flush=True)
                 if len(reports) == MOST_REPORTED:
                     break
         print(
             f"{number + 1 if not only else 1} sequences in {time.monotonic() - began:.0f} s: "
-            + ", ".join(f"{count} {what}" for what, count in self.counts.items()),
+            + ", ".join(f"{count} {what}" for what, count in self.counts.items())
+            + "; seconds: "
+            + ", ".join(f"{part} {seconds:.0f}" for part, seconds in self.seconds.items()),
             flush=True,
         )
         print(", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items())), flush=True)

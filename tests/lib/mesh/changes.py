@@ -42,6 +42,11 @@ _HTTP = (
     ("GET", "/admin", {"x-role": "admin"}),
     ("GET", "/elsewhere", {}),
 )
+# Short, since the logs of hundreds of sequences are kept.
+_LOG = (
+    "%START_TIME% %REQ(:AUTHORITY)%%REQ(:PATH)% %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% "
+    "%UPSTREAM_HOST% %UPSTREAM_TRANSPORT_FAILURE_REASON% %CONNECTION_TERMINATION_DETAILS%"
+)
 _MOST = 2000  # limits are above the load
 
 # `kind`: one of KINDS. `put`: an object to write; `delete`: one to delete; `act`: (verb, arguments) of what
@@ -72,7 +77,7 @@ def base():
         objects.machine("edge", "gateway-1", GATEWAY, "gateway", {"app": "gateways"}),
         objects.service("edge", "gateways", "10.96.0.99", 80),
         objects.mesh_config(featureFlags={"enableRetryPolicy": True}),
-        objects.telemetry("osm-system", "short", format="%START_TIME% %REQ(:PATH)% %RESPONSE_CODE% %RESPONSE_FLAGS%"),
+        objects.telemetry("osm-system", "short", format=_LOG),
         *(_service(name) for name in ("api", "api-v1", "api-v2", "pool")),
         objects.routes(
             "shop",
@@ -149,29 +154,33 @@ class World:
 
     def __init__(self, held):
         self._reference = Reference(list(held.values()))
-        self._permissive = self._reference.permissive
+        config = copy.deepcopy(held["MeshConfig", "osm-system", "osm-mesh-config"])
+        config["spec"]["traffic"]["enablePermissiveTrafficPolicyMode"] = True
+        self._without_policy = Reference(list({**held, key_of(config): config}.values()))
         self._machines = {name for kind, _, name in held if kind == "VirtualMachine"}
 
     def outcomes(self, call):
         """A set of DENIED and (machine, port), or None."""
-        denied = self._is_denied(call.machine or call.client)
-        if denied and (call.machine or call.address == OUTSIDE):
+        if self._is_denied(call.machine or call.client) and (call.machine or call.address == OUTSIDE):
             return None  # a denied proxy keeps an older configuration
-        found = self._reference.outcomes(call)
-        # Nobody answers outside of the mesh but at these.
-        nobody = {one for one in found if one[0].startswith(outside("")) and one[1] not in OUTSIDE_PORTS}
-        return (found - nobody) | ({DENIED} if nobody else set())
+        return _real(self._reference.outcomes(call))
+
+    def offered(self, call):
+        """(machine, port) pairs to which the client's proxy may send the call, if policy allows that."""
+        return _real(self._without_policy.outcomes(call)) - {DENIED}
 
     def refused(self, call):
         """(machine, port) pairs whose proxies refuse the call by policy."""
-        if call.machine or call.address == OUTSIDE or self._permissive and not self._is_denied(call.client):
+        if call.machine or call.address == OUTSIDE:
             return frozenset()
         ports = TCP_PORTS if call.kind == "tcp" else HTTP_PORTS
+        if self._reference.permissive and not self._is_denied(call.client):
+            return frozenset()
         return frozenset(
             (name, port)
             for name in SERVERS
             for port in ports
-            if self._is_denied(call.client) or self._is_denied(name) or not self._reference.targets(call, name, port)
+            if self._is_denied(call.client) or not self._reference.targets(call, name, port)
         )
 
     def denied(self):
@@ -179,6 +188,12 @@ class World:
 
     def _is_denied(self, machine):
         return machine in self._machines and self._reference.is_denied(machine)
+
+
+def _real(outcomes):
+    """Outside of the mesh nobody answers but at OUTSIDE_PORTS."""
+    nobody = {one for one in outcomes if one[0].startswith(outside("")) and one[1] not in OUTSIDE_PORTS}
+    return (outcomes - nobody) | ({DENIED} if nobody else set())
 
 
 def deciders(call):
@@ -475,7 +490,7 @@ class _Change:
 
     def telemetry(self):
         made = objects.telemetry(
-            "shop", "logs", self.rng.choice((None, {"version": "v1"})), format=self.rng.choice(("%PROTOCOL%", "-"))
+            "shop", "logs", self.rng.choice((None, {"version": "v1"})), format=f"{self.rng.choice((1, 2))} {_LOG}"
         )
         return self._edit_or_toggle(made)
 

@@ -15,9 +15,10 @@ from lib.mesh.reference import DENIED
 
 # From `begun`, when the change was sent, proxies may be in the era, and from `ended`, when it was
 # written, the bound runs for the era before. `outcomes`: of each call a set of DENIED and (machine,
-# port), or None if the objects do not decide. `refused`: of each call the (machine, port) pairs whose
-# proxies policy has refuse it. `denied`: machines whose proxies the controllers refuse. `kind`: of the change.
-Era = collections.namedtuple("Era", "kind begun ended outcomes refused denied")
+# port), or None if the objects do not decide. `offered`, `refused`: of each call the pairs to which the
+# client's proxy sends, and those whose own proxies refuse it by policy. `denied`: machines whose proxies
+# the controllers refuse. `kind`: of the change.
+Era = collections.namedtuple("Era", "kind begun ended outcomes offered refused denied")
 
 
 class Timeline:
@@ -90,18 +91,21 @@ class Judge:
         return self._ends[key]
 
     def _fault(self, eras, record, possible):
-        outcomes = [eras[number].outcomes[record.call] for number in possible]
+        call, some = record.call, [eras[number] for number in possible]
+        outcomes = [era.outcomes[call] for era in some]
         if None in outcomes or any(record.outcome in allowed for allowed in outcomes):
             return None
         if record.outcome != DENIED:
-            return "answered, though it is denied or belongs to others"
-        for at, number in enumerate(possible):
-            for earlier in possible[:at]:
-                before, era = eras[earlier].outcomes[record.call], eras[number]
+            # The client and the server may be in two eras.
+            sent = any(record.outcome in era.offered[call] for era in some)
+            allowed = any(record.outcome not in era.refused[call] for era in some)
+            return None if sent and allowed else "answered, though it is denied or belongs to others"
+        for at, era in enumerate(some):
+            for earlier in some[:at]:
                 # The client did not know yet, and a revocation waits for nobody.
-                if before & era.refused[record.call]:
+                if earlier.outcomes[call] & era.refused[call]:
                     return None
-                if era.kind in self._unordered and era.outcomes[record.call] - before:
+                if era.kind in self._unordered and era.outcomes[call] - earlier.outcomes[call]:
                     self.excused += 1
                     return None
         return "failed, though it is allowed before and after"
@@ -112,7 +116,7 @@ class Judge:
         since = record.begun - eras[possible[-1]].ended if possible else 0.0
         asked = " ".join(filter(None, (call.method if call.kind == "http" else "TCP", call.path, call.host)))
         asked += "".join(f" {name}: {value}" for name, value in call.headers.items())
-        ended = f"DENIED ({record.how})" if record.outcome == DENIED else f"answered by {record.outcome[0]}"
+        ended = f"DENIED ({record.how})" if record.outcome == DENIED else f"answered by {record.outcome}"
         right = sorted({str(o) for number in possible for o in eras[number].outcomes[record.call] or ()})
         return (
             f"{call.client} {asked} at {call.address}:{call.port} ({record.lane}): {ended} after "

@@ -47,9 +47,10 @@ class Judging(unittest.TestCase):
         self.eras = []
         self.unordered, self.lagging, self.excused = frozenset(), frozenset(), 0
 
-    def change(self, begun, outcomes, kind="target", refused=(), denied=()):
+    def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=()):
         """An era that begins then, and whose bound runs from 0.1 s later."""
-        self.eras.append(Era(kind, begun, begun + 0.1, [outcomes], [frozenset(refused)], frozenset(denied)))
+        offered = (outcomes or set()) - {DENIED} if offered is None else offered
+        self.eras.append(Era(kind, begun, begun + 0.1, [outcomes], [offered], [frozenset(refused)], frozenset(denied)))
 
     def faults(self, *records):
         judge = Judge([CALL], [DECIDERS], self.timeline, 1.0, self.lagging, 0.5, self.unordered)
@@ -124,6 +125,12 @@ class Judging(unittest.TestCase):
         self.change(5.0, {ONE}, refused={TWO})
         self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
 
+    def test_a_client_that_does_not_know_of_a_move_yet_may_be_answered_where_policy_allows_it(self):
+        self.change(0.0, {DENIED}, offered={ONE}, refused={ONE, TWO})
+        self.change(5.0, {DENIED}, offered={TWO}, refused={ONE, TWO})
+        self.change(5.2, {TWO})
+        self.assertEqual(self.faults(record(5.5, ONE), record(6.2, ONE)), [(6.2, self.ANSWERED)])
+
     def test_a_machine_that_leaves_may_not_refuse(self):
         self.change(0.0, {ONE, TWO})
         self.change(5.0, {ONE})
@@ -144,9 +151,12 @@ class Judging(unittest.TestCase):
 
 
 class Sequences(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.drawn = [changes.draw(run.seeded(number), CONTROLLERS) for number in range(8)]
+
     def test_each_has_at_least_twenty_changes_of_twenty_kinds_a_restart_and_a_lagging_proxy(self):
-        for number in range(20):
-            drawn = changes.draw(run.seeded(number), CONTROLLERS)
+        for drawn in self.drawn:
             kinds = [step.kind for step in drawn.steps if not step.act]
             self.assertGreaterEqual(len(kinds), 24)
             self.assertGreaterEqual(len(set(kinds)), 20)
@@ -154,14 +164,12 @@ class Sequences(unittest.TestCase):
             self.assertIn(drawn.lagging, changes.CLIENTS | changes.SERVERS)
 
     def test_the_seed_repeats_a_sequence(self):
-        first, again, other = (changes.draw(run.seeded(number), CONTROLLERS) for number in (1, 1, 2))
-        self.assertEqual(first, again)
-        self.assertNotEqual(first, other)
+        self.assertEqual(changes.draw(run.seeded(1), CONTROLLERS), self.drawn[1])
+        self.assertNotEqual(self.drawn[1], self.drawn[2])
 
-    def test_every_kind_is_drawn_and_every_change_is_one(self):
+    def test_every_kind_is_drawn_and_nearly_every_step_changes_something(self):
         seen, idle = set(), 0
-        for number in range(20):
-            drawn = changes.draw(run.seeded(number), CONTROLLERS)
+        for drawn in self.drawn:
             held = drawn.start
             for step in drawn.steps:
                 if not step.act:
@@ -170,14 +178,17 @@ class Sequences(unittest.TestCase):
                     held = after
             seen |= {step.kind for step in drawn.steps}
         self.assertEqual(changes.KINDS - seen, set())
-        self.assertLess(idle, 20 * 3)  # a draw may repeat what is there
+        self.assertLess(idle, len(self.drawn) * 4)  # a draw may repeat what is there
 
     def test_most_calls_are_allowed_at_some_time(self):
-        for number in range(5):
-            drawn = changes.draw(run.seeded(number), CONTROLLERS)
-            world = changes.World(drawn.start)
-            allowed = sum(1 for call in drawn.calls if (world.outcomes(call) or {DENIED}) - {DENIED})
-            self.assertGreater(allowed, len(drawn.calls) / 3)
+        held = self.drawn[0].start
+        worlds = [changes.World(held)]
+        for step in self.drawn[0].steps:
+            held = held if step.act else changes.apply(held, step)
+            worlds.append(changes.World(held))
+        calls = self.drawn[0].calls
+        allowed = [c for c in calls if any((world.outcomes(c) or {DENIED}) - {DENIED} for world in worlds)]
+        self.assertGreater(len(allowed), len(calls) / 2)
 
 
 if __name__ == "__main__":
