@@ -227,7 +227,7 @@ def draw(rng, controllers, steps=24, calls=16):
     made, now = [], held
     for name in names:
         step = _Change(rng, now).make(name)
-        made.append(step._replace(waits=rng.random() < 0.6))
+        made.append(step._replace(waits=rng.random() < 0.4))
         now = apply(now, step)
     machines = [*CLIENTS, *SERVERS]
     restarted = rng.choice(controllers)

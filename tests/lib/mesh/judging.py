@@ -51,13 +51,15 @@ class Timeline:
 class Judge:
     """`calls`: of lib.mesh.reference. `machines`: of each call those whose proxies decide about it, the
     client's included. `bound`: counted seconds; `lag`: as many more where a machine of `lagging`
-    decides. `unordered`: kinds of changes that may add a server before it takes calls."""
+    decides. `unordered`: kinds of changes that may add a server before it takes calls. `cutting`: kinds
+    that may end calls about which the client's proxy decides alone, those past the mesh."""
 
-    def __init__(self, calls, machines, timeline, bound, lagging=frozenset(), lag=0.0, unordered=frozenset()):
+    def __init__(self, calls, machines, timeline, bound, lagging=frozenset(), lag=0.0):
         self._calls, self._machines, self._timeline = calls, machines, timeline
-        self._bound, self._lagging, self._lag, self._unordered = bound, lagging, lag, unordered
+        self._bound, self._lagging, self._lag = bound, lagging, lag
         self._ends = {}
-        self.excused = 0  # failures behind a change of `unordered`
+        self.unordered, self.cutting = frozenset(), frozenset()
+        self.excused = collections.Counter()  # failures behind changes of these kinds
 
     def faults(self, eras, records):
         """A sentence for each record that is wrong, in the order of time."""
@@ -105,8 +107,11 @@ class Judge:
                 # The client did not know yet, and a revocation waits for nobody.
                 if earlier.outcomes[call] & era.refused[call]:
                     return None
-                if era.kind in self._unordered and era.outcomes[call] - earlier.outcomes[call]:
-                    self.excused += 1
+                if era.kind in self.unordered and era.outcomes[call] - earlier.outcomes[call]:
+                    self.excused[era.kind] += 1
+                    return None
+                if era.kind in self.cutting and self._machines[call] == {self._calls[call].client}:
+                    self.excused[era.kind] += 1
                     return None
         return "failed, though it is allowed before and after"
 

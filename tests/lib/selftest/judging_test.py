@@ -45,7 +45,8 @@ class Judging(unittest.TestCase):
         for second in range(1, 20):
             self.timeline.add(float(second), 1.0, ())
         self.eras = []
-        self.unordered, self.lagging, self.excused = frozenset(), frozenset(), 0
+        self.unordered, self.cutting, self.lagging = frozenset(), frozenset(), frozenset()
+        self.deciders = DECIDERS
 
     def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=()):
         """An era that begins then, and whose bound runs from 0.1 s later."""
@@ -53,7 +54,8 @@ class Judging(unittest.TestCase):
         self.eras.append(Era(kind, begun, begun + 0.1, [outcomes], [offered], [frozenset(refused)], frozenset(denied)))
 
     def faults(self, *records):
-        judge = Judge([CALL], [DECIDERS], self.timeline, 1.0, self.lagging, 0.5, self.unordered)
+        judge = Judge([CALL], [self.deciders], self.timeline, 1.0, self.lagging, 0.5)
+        judge.unordered, judge.cutting = self.unordered, self.cutting
         found = judge.faults(self.eras, records)
         self.excused = judge.excused
         return [(one.begun, sentence.rpartition(": ")[2]) for one, sentence in found]
@@ -142,7 +144,15 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
         self.unordered = frozenset({"machine"})
         self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
-        self.assertEqual(self.excused, 1)
+        self.assertEqual(self.excused, {"machine": 1})
+
+    def test_a_kind_that_cuts_connections_past_the_mesh_excuses_no_others(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {ONE}, kind="enable_egress")
+        self.cutting = frozenset({"enable_egress"})
+        self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
+        self.deciders = frozenset({"buyer"})
+        self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
 
     def test_nothing_is_judged_where_the_objects_do_not_decide(self):
         self.change(0.0, {ONE})
