@@ -41,6 +41,7 @@ WAYS = 4  # of them, before a lagging proxy has a change for which it first has 
 MOST_SHRINKING = int(os.environ.get("PROPERTY_SHRINKING", 600 if LONG else 90))  # seconds
 MOST_REPORTED = int(os.environ.get("PROPERTY_REPORTED", 3))  # sequences with faults, after which the run ends
 SHOWN = 8  # faults of one sequence
+DRAIN = 2  # seconds that a replaced filter chain keeps its connections
 TICK = 0.1  # seconds
 # Two parts of the property do not hold yet. Failures behind these kinds of changes are excused and
 # counted; OSM_TEST_STRICT=1 excuses none.
@@ -107,7 +108,7 @@ class Property(meshcase.MeshCase):
 
     def setUp(self):
         super().setUp()
-        self.rig.drain_seconds = 2
+        self.rig.drain_seconds = DRAIN
         self.rig.watcher.longest_warming = 10
         self.counts, self.kinds, self.seconds, self.excused = (collections.Counter() for _ in range(4))
         self.held, self.restarting = {}, None
@@ -326,6 +327,7 @@ class Property(meshcase.MeshCase):
             {sequence.lagging},
             WAYS * LAG,
         )
+        judge.draining = DRAIN + 1
         if not STRICT:
             judge.unordered, judge.cutting = UNORDERED, CUTTING
         with self.timed("settling"):

@@ -59,6 +59,7 @@ class Judge:
         self._bound, self._lagging, self._lag = bound, lagging, lag
         self._ends = {}
         self.unordered, self.cutting = frozenset(), frozenset()
+        self.draining = 0.0  # seconds more for the same calls: open connections end after their drain time
         self.excused = collections.Counter()  # failures behind changes of these kinds
 
     def faults(self, eras, records):
@@ -86,11 +87,15 @@ class Judge:
         machines = self._machines[record.call]
         if record.outcome != DENIED:  # it or the client decided; nobody else's absence counts
             machines = machines & {record.outcome[0], self._calls[record.call].client}
-        key = after.ended, after.denied, machines
+        draining = self.draining if self._is_past_the_mesh(record) else 0.0
+        key = after.ended, after.denied, machines, draining
         if key not in self._ends:
-            seconds = self._bound + (self._lag if machines & self._lagging else 0)
+            seconds = self._bound + draining + (self._lag if machines & self._lagging else 0)
             self._ends[key] = self._timeline.after(after.ended, seconds, machines - after.denied)
         return self._ends[key]
+
+    def _is_past_the_mesh(self, record):
+        return self._machines[record.call] == {self._calls[record.call].client}
 
     def _fault(self, eras, record, possible):
         call, some = record.call, [eras[number] for number in possible]
@@ -110,7 +115,7 @@ class Judge:
                 if era.kind in self.unordered and era.outcomes[call] - earlier.outcomes[call]:
                     self.excused[era.kind] += 1
                     return None
-                if era.kind in self.cutting and self._machines[call] == {self._calls[call].client}:
+                if era.kind in self.cutting and self._is_past_the_mesh(record):
                     self.excused[era.kind] += 1
                     return None
         return "failed, though it is allowed before and after"

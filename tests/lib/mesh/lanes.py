@@ -34,7 +34,7 @@ class Lane:
         self._thread.start()
 
     def give(self, calls):
-        """The calls from now on, as (index, Call) pairs. Records begin anew."""
+        """The calls from now on, as (index, Call) pairs. Records and connections begin anew."""
         with self._lock:
             self._calls, self.records = tuple(calls), []
             self._given.set()
@@ -56,11 +56,15 @@ class Lane:
 
     # -- its thread -----------------------------------------------------------------------------
     def _run(self):
+        made = None
         try:
             self._given.wait()
             while not self._end.is_set():
                 with self._lock:
                     calls, records = self._calls, self.records
+                if records is not made:
+                    self._hang_up()
+                    made = records
                 for index, call in calls:
                     records.append(self._made(index, call))
                     if self._end.wait(self._pause) or self.records is not records:

@@ -46,7 +46,7 @@ class Judging(unittest.TestCase):
             self.timeline.add(float(second), 1.0, ())
         self.eras = []
         self.unordered, self.cutting, self.lagging = frozenset(), frozenset(), frozenset()
-        self.deciders = DECIDERS
+        self.deciders, self.draining = DECIDERS, 0.0
 
     def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=()):
         """An era that begins then, and whose bound runs from 0.1 s later."""
@@ -55,7 +55,7 @@ class Judging(unittest.TestCase):
 
     def faults(self, *records):
         judge = Judge([CALL], [self.deciders], self.timeline, 1.0, self.lagging, 0.5)
-        judge.unordered, judge.cutting = self.unordered, self.cutting
+        judge.unordered, judge.cutting, judge.draining = self.unordered, self.cutting, self.draining
         found = judge.faults(self.eras, records)
         self.excused = judge.excused
         return [(one.begun, sentence.rpartition(": ")[2]) for one, sentence in found]
@@ -145,6 +145,14 @@ class Judging(unittest.TestCase):
         self.unordered = frozenset({"machine"})
         self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
         self.assertEqual(self.excused, {"machine": 1})
+
+    def test_connections_past_the_mesh_may_last_for_their_drain_time(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {DENIED})
+        self.draining = 2.0
+        self.assertEqual(self.faults(record(7.5, ONE)), [(7.5, self.ANSWERED)])
+        self.deciders = frozenset({"buyer"})
+        self.assertEqual(self.faults(record(7.5, ONE), record(8.2, ONE)), [(8.2, self.ANSWERED)])
 
     def test_a_kind_that_cuts_connections_past_the_mesh_excuses_no_others(self):
         self.change(0.0, {ONE})
