@@ -32,6 +32,12 @@ class Timeline:
         self._walls.append(wall)
         self._ticks.append((fair, frozenset(absent)))
 
+    def was_absent(self, machine, begun, ended):
+        """True if the machine was at no controller at some time in between."""
+        first = max(0, bisect.bisect_right(self._walls, begun) - 1)
+        last = bisect.bisect_right(self._walls, ended)
+        return any(machine in absent for _, absent in self._ticks[first:last])
+
     def after(self, wall, seconds, machines=frozenset()):
         """The wall time at which so many seconds have passed since `wall` that count for these
         machines; infinite if they have not passed yet."""
@@ -59,6 +65,7 @@ class Judge:
         self._bound, self._lagging, self._lag = bound, lagging, lag
         self._ends = {}
         self.unordered, self.cutting = frozenset(), frozenset()
+        self.reconnecting = False  # excuses a client without a cluster just behind its reconnection
         self.draining = 0.0  # seconds more for the same calls: open connections end after their drain time
         self.excused = collections.Counter()  # failures behind changes of these kinds
 
@@ -107,6 +114,11 @@ class Judge:
             sent = any(record.outcome in era.offered[call] for era in some)
             allowed = any(record.outcome not in era.refused[call] for era in some)
             return None if sent and allowed else "answered, though it is denied or belongs to others"
+        client, since = self._calls[call].client, record.begun - self._bound - self._lag
+        without_cluster = record.how == "503"  # Envoy has a text for every other cause
+        if self.reconnecting and without_cluster and self._timeline.was_absent(client, since, record.ended):
+            self.excused["reconnection"] += 1
+            return None
         for at, era in enumerate(some):
             for earlier in some[:at]:
                 # The client did not know yet, and a revocation waits for nobody.

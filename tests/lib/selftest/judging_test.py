@@ -46,7 +46,7 @@ class Judging(unittest.TestCase):
             self.timeline.add(float(second), 1.0, ())
         self.eras = []
         self.unordered, self.cutting, self.lagging = frozenset(), frozenset(), frozenset()
-        self.deciders, self.draining = DECIDERS, 0.0
+        self.deciders, self.draining, self.reconnecting = DECIDERS, 0.0, False
 
     def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=()):
         """An era that begins then, and whose bound runs from 0.1 s later."""
@@ -55,6 +55,7 @@ class Judging(unittest.TestCase):
 
     def faults(self, *records):
         judge = Judge([CALL], [self.deciders], self.timeline, 1.0, self.lagging, 0.5)
+        judge.reconnecting = self.reconnecting
         judge.unordered, judge.cutting, judge.draining = self.unordered, self.cutting, self.draining
         found = judge.faults(self.eras, records)
         self.excused = judge.excused
@@ -145,6 +146,18 @@ class Judging(unittest.TestCase):
         self.unordered = frozenset({"machine"})
         self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
         self.assertEqual(self.excused, {"machine": 1})
+
+    def test_a_client_without_a_cluster_is_excused_behind_its_reconnection_only(self):
+        self.change(0.0, {ONE})
+        self.timeline = Timeline(0.0)
+        self.timeline.add(5.0, 5.0, ())
+        self.timeline.add(5.5, 0.5, {"buyer"})
+        self.timeline.add(19.0, 13.5, ())
+        lost = record(5.8, DENIED)._replace(how="503")
+        self.assertEqual(self.faults(lost), [(5.8, self.FAILED)])
+        self.reconnecting = True
+        late = lost._replace(begun=7.8, ended=7.9)
+        self.assertEqual(self.faults(lost, record(5.8, DENIED), late), [(5.8, self.FAILED), (7.8, self.FAILED)])
 
     def test_connections_past_the_mesh_may_last_for_their_drain_time(self):
         self.change(0.0, {ONE})
