@@ -54,7 +54,7 @@ struct ObjectState {
   // It changed since the last build read it, or an endpoint that came with it waits for its proxy.
   bool pending = false;
   bool effective = true;  // has_effect()
-  ObjectScope scope;  // its scope now, or lately
+  ObjectScope scope;      // its scope now, or lately
 };
 
 // Changes that some proxies may not have applied yet.

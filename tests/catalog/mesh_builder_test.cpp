@@ -18,8 +18,7 @@
 using namespace osm;
 using namespace osm::catalog;
 using namespace osm::catalog::values;
-using osm::testing::MemoryEndpointsProvider;
-using osm::testing::MemoryMeshSpec;
+using namespace osm::testing;
 using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
 
 namespace {

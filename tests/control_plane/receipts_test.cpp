@@ -26,6 +26,7 @@ struct Mesh : Rig {
         receipts(
             {.mesh = controller->loop,
              .proxies = *controller->server,
+             .spec = spec,
              .problems =
                  [this] {
                    auto problems = spec.list_problems();

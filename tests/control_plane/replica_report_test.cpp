@@ -115,6 +115,7 @@ struct Sum {
     receipts = std::make_unique<Receipts>(ReceiptsOptions{
         .mesh = *loop,
         .proxies = proxies,
+        .spec = spec,
         .problems = [] { return std::vector<Problem>(); },
         .refusing = [](const auto&) { return std::map<model::ProxyKey, std::string>(); },
         .others = [this] { return std::make_shared<const OtherReplicas>(others); },

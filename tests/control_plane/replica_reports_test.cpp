@@ -91,6 +91,7 @@ struct Replica {
                  .certificates = [] { return std::vector<certificate::ProxyCertificate>(); }}),
         receipts({.mesh = made.loop,
                   .proxies = *made.server,
+                  .spec = rig.spec,
                   .problems = [&made] { return made.verdicts.problems(); },
                   .refusing = [&made](const auto& key) { return made.verdicts.refusing(key); },
                   .others = [this] { return reports.others(); },

@@ -201,8 +201,7 @@ class Admin(ShopTest):
         )
         self.assertEqual(way["not_connected"], ["10.1.0.2"])
         self.assertEqual(
-            way["answer"],
-            "policy lets the call reach 10.1.0.2:8080, whose proxy is not connected to this controller",
+            way["answer"], "policy lets the call reach 10.1.0.2:8080, whose proxy is not connected to this controller"
         )
         decides = way["steps"][-1]
         self.assertEqual(

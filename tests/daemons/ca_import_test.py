@@ -133,9 +133,7 @@ class CaImport(DaemonTest):
             self.assertIn("--ca-cert requires --ca-key", done.stderr)
             for flag in ("--vault-host", "--vault-allowed-host"):
                 for host in ("https://vault.example", "vault.example:8200", "[::1]", "a_b"):
-                    done = subprocess.run(
-                        [self.bin / program, flag, host], capture_output=True, text=True, timeout=30
-                    )
+                    done = subprocess.run([self.bin / program, flag, host], capture_output=True, text=True, timeout=30)
                     self.assertNotEqual(done.returncode, 0)
                     self.assertIn(f"'{host}' must be a host name or an IP address", done.stderr)
 

@@ -120,9 +120,7 @@ class RemoteProvider(meshcase.MeshCase):
             load.check(self, more=50)
         told = self.rig.osm_json("policy", "explain", "client/client", "server.server", "--path", "/books-bought")
         [way] = told["ways"]
-        self.assertEqual(
-            (way["port"], way["answer"]), (own, f"policy lets the call reach {self.server.address}:{own}")
-        )
+        self.assertEqual((way["port"], way["answer"]), (own, f"policy lets the call reach {self.server.address}:{own}"))
         self.assertEqual(self.rig.problems(), [])
         with self.subTest("a path that no route covers is refused there, too"):
             self.wait_for_status(self.client, 404, "server.server", path="/other")

@@ -451,7 +451,9 @@ class Requests(meshcase.MeshCase):
                 with self.subTest(way, rule=rules[name]):
                     status = self.send(dial, get(b"/" + name.encode(), *cookies))
                     told = self.explain("\n".join(line.decode() for line in cookies), b"/" + name.encode())
-                    self.assertEqual((status, told["verdict"]), (200, "allowed") if status == 200 else (status, "denied"))
+                    self.assertEqual(
+                        (status, told["verdict"]), (200, "allowed") if status == 200 else (status, "denied")
+                    )
         with self.subTest("lines of HTTP/2 are joined otherwise, as the explanation of such a port says"):
             lines = [(b"cookie", b"a=1"), (b"cookie", b"b=2")]
             statuses = {

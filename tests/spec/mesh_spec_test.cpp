@@ -368,8 +368,8 @@ TEST_SUITE("spec::MeshSpec") {
           "mesh/a.yaml:8: TrafficTarget shop/buyer: spec.rules[0].name: HTTPRouteGroup "
           "shop/nowhere is not there, or is invalid and left out; this rule allows nothing "
           "[dangling-reference]");
-    CHECK(spec->source_of({kinds::kTrafficTarget, "shop", "buyer"}).path == "mesh/a.yaml");
-    CHECK(spec->source_of({kinds::kTrafficTarget, "shop", "seller"}).path.empty());
+    CHECK(spec->source_of({kinds::kTrafficTarget, "shop", "buyer"})->path == "mesh/a.yaml");
+    CHECK_FALSE(spec->source_of({kinds::kTrafficTarget, "shop", "seller"}));
     put(target_yaml("buyer", "routes", "sell"));
     put(routes_yaml());
     put(service_yaml("v9", "10.0.0.9"));

@@ -151,9 +151,7 @@ class _Drawing:
 
     def policy_set(self, calls):
         flags = {"enableRetryPolicy": self.chance(0.8)}
-        made = [
-            objects.mesh_config(permissive=self.chance(0.1), egress=self.chance(0.3), featureFlags=flags),
-        ]
+        made = [objects.mesh_config(permissive=self.chance(0.1), egress=self.chance(0.3), featureFlags=flags)]
         if self.chance(0.4):
             del self.services_here[PEERS]
         if self.chance(0.25):

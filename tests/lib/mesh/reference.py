@@ -127,9 +127,7 @@ class Reference:
             return set()
         account = _account(self._machine(call.client))
         for (ns, name), made in sorted(self._objects["Retry"].items()):
-            if _named(made["spec"]["source"]) == account and _key(service) in map(
-                _named, made["spec"]["destinations"]
-            ):
+            if _named(made["spec"]["source"]) == account and _key(service) in map(_named, made["spec"]["destinations"]):
                 return {f"Retry {ns}/{name}"}
         return set()
 
