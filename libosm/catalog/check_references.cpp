@@ -128,14 +128,20 @@ UnknownSources::Accounts UnknownSources::update_holders(const model::MeshSnapsho
 
 template <class Sources>
 void UnknownSources::check(const ObjectKey& object, const char* field, const Sources& sources) {
-  std::vector<Problem> found;
+  std::string first;
+  std::size_t count = 0;
   for (const ServiceIdentity& source : sources)
-    if (!holders_.contains(source))
-      found.push_back(dangling(object, field,
-                               "nobody has the account " + source.str() +
-                                   ": no workload runs as it, and no ServiceAccount object of the "
-                                   "mesh has that name; correct the name, or declare the account"));
-  put_or_erase(problems_, object, found.empty() ? std::nullopt : std::optional(std::move(found)));
+    if (!holders_.contains(source) && count++ == 0) first = source.str();
+  if (count == 0) {
+    problems_.erase(object);
+    return;
+  }
+  const std::string more = count == 1 ? "" : " (and " + std::to_string(count - 1) + " more)";
+  problems_.insert_or_assign(
+      object, dangling(object, field,
+                       "nobody has the account " + first + more +
+                           ": no workload runs as it, and no ServiceAccount object of the mesh has "
+                           "that name; correct the name, or declare the account"));
 }
 
 void UnknownSources::update(const SpecChanges& spec, const MeshSpec& accounts,
@@ -168,8 +174,7 @@ void UnknownSources::update(const SpecChanges& spec, const MeshSpec& accounts,
 }
 
 void UnknownSources::add_problems(std::vector<Problem>& out) const {
-  for (const auto& [object, problems] : problems_)
-    out.insert(out.end(), problems.begin(), problems.end());
+  for (const auto& [object, problem] : problems_) out.push_back(problem);
 }
 
 std::vector<Problem> check_backends(const model::Table<model::ServiceEntry>& services,

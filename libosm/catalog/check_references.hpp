@@ -37,7 +37,7 @@ class UnknownSources {
   bool read_ = false;
   Accounts declared_;                               // by ServiceAccount objects
   std::map<ServiceIdentity, std::size_t> holders_;  // account → number of its workloads, …
-  std::map<ObjectKey, std::vector<Problem>> problems_;
+  std::map<ObjectKey, Problem> problems_;  // one for each object, whatever its accounts are
 };
 
 // Backends with a weight that no client of their apex may call. SMI mode only.

@@ -154,7 +154,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     state.pending |= !is_read(object, spec_, *objects);
     if (!record) return state;
     state.present = record->present;
-    state.effective = has_effect(object, *state.snapshot);
+    state.effective = has_effect(object, *state.snapshot, *objects);
     state.scope = scope_of(object, *state.snapshot, *index);
     state.scope.merge(record->before);
     return state;

@@ -169,14 +169,15 @@ bool is_in_force(const ObjectKey& object, const UpstreamTrafficSetting& setting,
   });
 }
 
-bool policy_has_effect(const Policy& policy, const model::MeshSnapshot& mesh) {
+bool policy_has_effect(const Policy& policy, const model::MeshSnapshot& mesh,
+                       const model::SpecObjects& objects) {
   if (const auto* retry = policy.get<Retry>()) return is_sent_again(policy.key, *retry, mesh);
   if (const auto* egress = policy.get<Egress>()) return opens_a_port(policy.key, *egress, mesh);
   if (const auto* ingress = policy.get<IngressBackend>()) return admits(policy.key, *ingress, mesh);
   if (const auto* setting = policy.get<UpstreamTrafficSetting>())
     return is_in_force(policy.key, *setting, mesh);
   if (const auto* order = policy.get<ServiceProvider>()) {
-    const auto owner = provider_owners(mesh.objects->policies);
+    const auto owner = provider_owners(objects.policies);
     const auto at = owner.find(order->service);
     return at != owner.end() && at->second == policy.key && mesh.services.find(order->service);
   }
@@ -185,14 +186,15 @@ bool policy_has_effect(const Policy& policy, const model::MeshSnapshot& mesh) {
 
 }  // namespace
 
-bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot) {
+bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot,
+                const model::SpecObjects& objects) {
   const smi::ObjectName name{object.ns, object.name};
   if (object.is(kinds::kTrafficTarget)) {
     const auto target = snapshot.targets.find(name);
     return !target || target->grants();
   }
   if (object.is(kinds::kTrafficSplit)) {
-    const auto split = model::find(snapshot.objects->splits, object);
+    const auto split = model::find(objects.splits, object);
     const auto apex = split ? snapshot.services.find(split->service) : nullptr;
     return !split || (apex && apex->split_object == object);
   }
@@ -200,8 +202,8 @@ bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot) {
     const auto service = snapshot.services.find({object.ns, object.name});
     return !service || !service->ports.empty();
   }
-  const auto policy = model::find(snapshot.objects->policies, object);
-  return !policy || policy_has_effect(*policy, snapshot);
+  const auto policy = model::find(objects.policies, object);
+  return !policy || policy_has_effect(*policy, snapshot, objects);
 }
 
 void ObjectScope::merge(const ObjectScope& other) {

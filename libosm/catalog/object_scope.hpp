@@ -41,7 +41,9 @@ ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapsh
 // False if nothing in `snapshot` comes from the object, although its specification has it: a flag
 // is off, another object comes first, or all that it names is missing. True for objects that the
 // snapshot does not hold, and for kinds whose values name no object.
-bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot);
+// `objects`: those of the last build, which is newer than the snapshot if it changed nothing.
+bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot,
+                const model::SpecObjects& objects);
 
 // The workloads of `snapshot` in the scope, ordered by proxy key.
 std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(

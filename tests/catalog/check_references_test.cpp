@@ -80,6 +80,12 @@ TEST_SUITE("catalog::check_references") {
       cafe.vm.set_endpoints(service_name("menu-v1"), {served_at("10.0.0.1", "menu-v1")});
       CHECK(cafe.problems().size() == 1);
     }
+    SUBCASE("one of several is named, and the others are counted") {
+      cafe.spec.put(
+          target("reads", "menu-v1", {"till", "a", "b", "c"}, {http_rule("menu", {"read"})}));
+      REQUIRE(cafe.problems().size() == 1);
+      CHECK(has(cafe.problems()[0], "nobody has the account shop/a (and 2 more): "));
+    }
     SUBCASE("the object is corrected") {
       cafe.spec.put(target("reads", "menu-v1", {"till"}, {http_rule("menu", {"read"})}));
       CHECK(cafe.problems().empty());

@@ -389,7 +389,10 @@ TEST_SUITE("catalog.egress") {
     CHECK(shop.problem().object == ObjectKey{kinds::kEgress, kNs, "b"});
     shop.spec.remove({kinds::kEgress, kNs, "c"});
     shop.spec.remove({kinds::kEgress, kNs, "b"});
-    for (int i = 0; i < 600; ++i) wide.sources.push_back(identity("s" + std::to_string(i)));
+    for (int i = 0; i < 600; ++i) {
+      wide.sources.push_back(identity("s" + std::to_string(i)));
+      shop.spec.put_service_account(account("s" + std::to_string(i)));
+    }
     shop.put("a", wide);
     CHECK(shop.grants("buyer").empty());
     CHECK(shop.problem().code == ErrorCode::kTooLarge);
