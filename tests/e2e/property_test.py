@@ -3,7 +3,7 @@
 and a proxy that lags: no request fails that is allowed before and after a change, and none is answered
 that has been denied for a second.
 
-Each sequence has 24 changes of objects. One mesh serves them all. lib/mesh/judging.py has the exact
+Each sequence has 23 changes of objects. One mesh serves them all. lib/mesh/judging.py has the exact
 property, and lib/mesh/changes.py the kinds of changes. A sequence that fails is shrunk, and printed with
 the command that repeats it. OSM_TEST_LONG=1 draws 500 sequences, else 25. OSM_TEST_SEQUENCE=7 runs the
 seventh alone, and OSM_TEST_SEQUENCE=7:3,5 only its steps 3 and 5.
@@ -138,8 +138,8 @@ class Property(meshcase.MeshCase):
         for name in changes.CLIENTS:
             namespace = self.rig.machines[name].namespace
             self.lanes[name] = [
-                Lane(f"{name}, kept", namespace, keeps=True, pause=0.01),
-                Lane(f"{name}, new", namespace, keeps=False, pause=0.02),
+                Lane(f"{name}, kept", namespace, keeps=True, pause=0.015),
+                Lane(f"{name}, new", namespace, keeps=False, pause=0.03),
             ]
         self.lanes[gateway(changes.GATEWAY)] = [Lane("gateway", outer, True, 0.05, changes.GATEWAY)]
         for lane in self.all_lanes():

@@ -213,7 +213,7 @@ def apply(held, step):
     return after
 
 
-def draw(rng, controllers, steps=24, calls=16):
+def draw(rng, controllers, steps=23, calls=16):
     """A Sequence over these controllers, with at least so many changes of objects."""
     held = base()
     for _ in range(rng.randint(0, 6)):
