@@ -160,12 +160,6 @@ class Property(meshcase.MeshCase):
         command += ("--http", *by_kind["http"], "--tcp", *by_kind["tcp"])
         self.rig.start("outside", self.rig.switch.namespace.command(*command))
 
-    def forget_denied(self, denied):
-        """The end of its stream may leave clusters of a denied proxy half made, for as long as Envoy waits
-        for them. Its Envoy is not sampled from then on."""
-        for name in denied:
-            self.rig.watcher.forget(self.rig.machines[name])
-
     # -- objects --------------------------------------------------------------------------------
     def put_and_delete(self, put, deleted, at="controller-1"):
         for verb, made in (("apply", list(put)), ("delete", list(deleted))):
@@ -362,7 +356,6 @@ class Property(meshcase.MeshCase):
             ended = time.monotonic()
             self.held = changes.apply(self.held, step)
             eras.append(self.era(step.kind, self.held, sequence.calls, begun)._replace(ended=ended))
-            self.forget_denied(eras[-1].denied)
             if step.waits:
                 self.wait_until_applied([step.put or step.delete], at)
 
