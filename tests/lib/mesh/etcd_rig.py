@@ -20,6 +20,7 @@ from lib.mesh.rig import MeshDirectory
 from lib.net.processes import CommandFailed, wait_for
 
 CLIENT_PORT, PEER_PORT = 2379, 2380
+PATIENTLY = "--timeout", "50s"  # on a busy machine each write to etcd may take a second
 MEMBERS = {f"etcd-{n}": f"10.200.250.{n}" for n in (1, 2, 3)}
 
 
@@ -37,10 +38,10 @@ class AppliedDirectory(MeshDirectory):
     def replace(self, name, text):
         super().replace(name, text)
         if self.rig.running():
-            self.rig.osm("apply", "-f", self.path / name)
+            self.rig.osm("apply", "-f", self.path / name, *PATIENTLY)
 
     def remove(self, name, wait=True):
-        self.rig.osm("delete", "-f", self.path / name)
+        self.rig.osm("delete", "-f", self.path / name, *PATIENTLY)
         return super().remove(name, wait)
 
 
@@ -199,7 +200,7 @@ class EtcdRig(ReplicatedRig):
         self.wait_until_answering(*self.CONTROLLERS)
         self.controller = self.controllers["controller-1"]
         if first and any(self.mesh.path.iterdir()):
-            self.osm("apply", "-f", self.mesh.path)
+            self.osm("apply", "-f", self.mesh.path, *PATIENTLY)
         if wait:
             self.wait_until_ready()
 
