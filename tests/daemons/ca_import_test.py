@@ -132,8 +132,13 @@ class CaImport(DaemonTest):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("--ca-cert requires --ca-key", done.stderr)
             for flag in ("--vault-host", "--vault-allowed-host"):
-                for host in ("https://vault.example", "vault.example:8200", "[::1]", "a_b"):
-                    done = subprocess.run([self.bin / program, flag, host], capture_output=True, text=True, timeout=30)
+                for host in ("https://vault.example", "vault.example:8200", "a_b"):
+                    done = subprocess.run(
+                        [self.bin / program, "--kubeconfig", self.folder / "none", flag, host],
+                        capture_output=True,
+                        text=True,
+                        timeout=30,
+                    )
                     self.assertNotEqual(done.returncode, 0)
                     self.assertIn(f"'{host}' must be a host name or an IP address", done.stderr)
 
