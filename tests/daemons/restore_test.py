@@ -29,7 +29,7 @@ def documented_commands():
 
 def documented_files():
     """The page's table of the state directory: {file or directory: is it to be backed up}."""
-    rows = re.findall(r"^\| `([\w./]+)` \|.*\| (yes|no) \|$", PAGE.read_text(), re.M)
+    rows = re.findall(r"^\| `([\w./-]+)` \|.*\| (yes|no) \|$", PAGE.read_text(), re.M)
     return {name: kept == "yes" for name, kept in rows}
 
 
@@ -42,8 +42,8 @@ class Restore(DaemonTest):
         self.write("namespace.yaml", objects.namespace("shop"))
 
     # -- steps ----------------------------------------------------------------------------------
-    def start_controller(self):
-        self.controller = self.start()
+    def start_controller(self, *flags):
+        self.controller = self.start(*flags)
         self.controller.wait_until_ready()
 
     def add_machines(self):
@@ -159,9 +159,15 @@ class Restore(DaemonTest):
         self.assertEqual(self.controller.stop(), 0)
 
     def test_the_table_names_files_that_exist(self):
-        self.start_controller()
+        self.start_controller("--join-address", "127.0.0.1:0")
         self.assertEqual(self.rotate("--wait", "60s"), 0)
-        self.assertEqual(self.files_of_state(), set(documented_files()))
+        self.add_machines()
+        self.write("config.yaml", objects.mesh_config())
+        for command in (["token", "web-1", "--controller", "192.0.2.1:15128"], ["drain", "web-1"]):
+            code, _, err = self.osm("vm", *command, "-n", "shop")
+            self.assertEqual(code, 0, err)
+        missing = documented_files()
+        wait_for("every file of the table is there", lambda: self.files_of_state() == set(missing))
         self.assertEqual(os.stat(self.state / "ca/ca.pem").st_mode & 0o777, 0o600)
         self.assertEqual(self.controller.stop(), 0)
 
