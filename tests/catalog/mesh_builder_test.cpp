@@ -583,7 +583,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     Shop shop;
     const auto& after = shop.after([&] {
       shop.spec.put(service("store", "", {service_port("tcp", 80, 8080, Protocol::kTcp)}));
-      shop.spec.put(split("canary", "store", {{"stock", 1}}));
+      shop.spec.put(split("canary", "store", {{"store", 1}}));
     });
     REQUIRE(after.problems->size() == 1);
     CHECK(after.problems->front().code == ErrorCode::kUnusedField);
