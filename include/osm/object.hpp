@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,13 +12,25 @@
 
 #include "osm/detail/api.hpp"
 #include "osm/result.hpp"
-#include "osm/values/created.hpp"
 
 namespace boost::json {
 class value;
 }
 
 namespace osm::inline v1 {
+
+// The age of an object: its place in the order in which its store got its objects. All replicas
+// that read one store know the same. Of two objects that claim one address, the older one has it.
+struct Created {
+  // Kubernetes: the second of creationTimestamp. etcd: the create revision. A directory: the look
+  // that saw it first. Lower is older. 0: the store does not tell.
+  std::uint64_t order = 0;
+  // An API server's id of the object: two objects of one second are ordered by it. Empty elsewhere.
+  std::string uid{};
+
+  friend bool operator==(const Created&, const Created&) = default;
+  friend std::strong_ordering operator<=>(const Created&, const Created&) = default;
+};
 
 // A kind of object in its API group. Borrows both texts: constants, or the members of a key.
 struct GroupKind {

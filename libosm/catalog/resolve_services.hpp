@@ -9,7 +9,6 @@
 #include "model/mesh_snapshot.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
-#include "osm/values/created.hpp"
 
 namespace osm::inline v1::catalog {
 

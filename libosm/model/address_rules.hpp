@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "osm/object.hpp"
-#include "osm/values/created.hpp"
 #include "osm/values/mesh_config.hpp"
 
 namespace osm::inline v1::model {

@@ -110,6 +110,7 @@ TEST_SUITE("net::PrometheusRegistry") {
           "# TYPE osm_many_total counter\n"
           "osm_many_total{id=\"0\"} 1\n"
           "osm_many_total{id=\"1\"} 1\n"
+          "# HELP osm_metrics_dropped_total Values that could not be kept, by reason\n"
           "# TYPE osm_metrics_dropped_total counter\n"
           "osm_metrics_dropped_total{reason=\"invalid_name\"} 3\n"
           "osm_metrics_dropped_total{reason=\"negative\"} 1\n"

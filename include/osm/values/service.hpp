@@ -11,7 +11,7 @@
 
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
-#include "osm/values/created.hpp"
+#include "osm/object.hpp"
 
 namespace osm::inline v1 {
 

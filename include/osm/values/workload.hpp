@@ -7,7 +7,6 @@
 
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
-#include "osm/values/created.hpp"
 #include "osm/values/service.hpp"
 
 namespace osm::inline v1 {
