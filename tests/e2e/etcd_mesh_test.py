@@ -129,7 +129,8 @@ class EtcdMesh(meshcase.MeshCase):
             return True
 
         wait_for("controller-3 knows the newest objects", told, 60, retry=(CommandFailed,))
-        shown = json.loads(self.rig.osm("status", "traffictarget", "server/access", "-o", "json", at="controller-3"))
+        status = "status", "traffictarget", "server/access", "--wait", "--timeout", "30s", "-o", "json"
+        shown = json.loads(self.rig.osm(*status, at="controller-3"))  # until the others have told it of their proxies
         self.assertEqual(shown["phase"], "Applied")
         self.rig.wait_until_ready(timeout=60)
         self.assertEqual([self.rig.count_of(name, COMPACTED) for name in CONTROLLERS], [0, 0, 1])
