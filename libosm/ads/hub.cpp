@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
+// Longer than Envoy waits for the endpoints of a changed cluster (initial_fetch_timeout).
+constexpr std::chrono::seconds kEndpointsWait{20};
 constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
 constexpr const char* kServedLongEnough =
     "the proxy certificate may only renew itself now: run `osm vm renew` on the machine; a pod "
@@ -130,7 +132,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   stream.beside = stands_beside(stream);
   if (!stream.beside) supersede(stream);
   stream.workload = std::move(workload);
-  stream.session.emplace(stream.transport->variant(), names_, memory_.doubts(key));
+  stream.session.emplace(stream.transport->variant(), names_, doubts_about(key));
   if (stream.beside)
     beside_[key].insert(stream.id);
   else
@@ -150,6 +152,16 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   say(LogLevel::kInfo, "proxy connected", stream,
       {{"workload", stream.workload->workload.name.str()}, {"address", stream.peer.address}});
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
+}
+
+// At another replica the last stream may have ended between changed clusters and their endpoints.
+// The proxy claims both then, and waits for the endpoints until its time-out.
+Doubts Hub::doubts_about(const model::ProxyKey& key) {
+  Doubts doubts = memory_.doubts(key);
+  if (deps_.board && reshaped_at_ &&
+      deps_.runtime.clock.steady_now() - *reshaped_at_ < kEndpointsWait)
+    doubts[index_of(XdsType::kEndpoint)].unsure = true;
+  return doubts;
 }
 
 void Hub::supersede(Stream& newer) {
@@ -189,6 +201,8 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes, SteadyTime since) {
   const auto before = std::exchange(snapshot_, std::move(snapshot));
   generation_before_ = before ? before->generation : 0;
+  if (before && (changes.everything || !changes.services.empty() || !changes.identities.empty()))
+    reshaped_at_ = deps_.runtime.clock.steady_now();
   note_serving();
   note_domains(before.get());
   std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);

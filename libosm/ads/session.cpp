@@ -46,6 +46,8 @@ void Session::begin(XdsType type, Claim claim) {
   s.names = pool_.intern(NameSet());
   s.uncertain = doubt.unsure;
   s.leftovers = doubt.unclaimed;
+  if (type == XdsType::kCluster)
+    users_known_ = claim.version.empty() && claim.versions.empty() && s.leftovers.empty();
   if (doubt.unsure) {
     for (const auto& [name, version] : claim.versions) s.leftovers.push_back(name);
     s.leftovers = ordered(std::move(s.leftovers));
@@ -191,11 +193,20 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   TypeState& s = of(type);
   undeliver_dependants(type, *goal);
   s.responded.clear();
-  if (!refused_as_a_whole(type))
-    for (const EncodedPtr& resource : resources)
-      // A kept resource that left the mesh was accepted before, so it cannot be the refused one.
+  if (!refused_as_a_whole(type)) {
+    const auto accepted = [&](const EncodedPtr& resource) {
+      return (s.acked && s.acked->find(resource->name) == resource) ||
+             (s.good && s.good->find(resource->name) == resource);
+    };
+    for (const EncodedPtr& resource : resources) {
+      // A kept resource that left the mesh cannot be the refused one if it was accepted before;
+      // else it is not kept after a refusal, which then says nothing about the others.
       if (const EncodedPtr input = s.base->find(resource->name))
         s.responded.push_back({resource, input->hash});
+      else if (!accepted(resource))
+        s.responded.push_back({resource, Digest()});
+    }
+  }
   if (s.awaiting && s.sent) {
     keep_overtaken(s);
     if (type == XdsType::kListener || type == XdsType::kRoute) note_passed(type, goal);
@@ -254,6 +265,7 @@ std::optional<SteadyTime> Session::deadline() const {
     if (since && (!first || *since + bound < *first)) first = *since + bound;
   };
   consider(expanded_since_, kExpandedBound);
+  consider(leftovers_since_, kExpandedBound);
   for (const TypeState& s : types_) consider(s.held_since, kWarmingBound);
   return first;
 }

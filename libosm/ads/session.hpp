@@ -47,7 +47,8 @@ using Doubts = std::array<Doubt, kXdsTypes.size()>;
 
 class Session {
  public:
-  // Time for which removed clusters are kept for unacknowledged listeners and routes.
+  // Time for which removed clusters are kept for unacknowledged listeners and routes, on this
+  // stream and from the one before.
   static constexpr std::chrono::seconds kExpandedBound{10};
   // Time for which listeners and routes wait until the clusters that they start to name are warm.
   static constexpr std::chrono::seconds kWarmingBound{5};
@@ -221,6 +222,8 @@ class Session {
   void judge_delta(XdsType type);
   std::optional<Response> due_delta(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
   NameSet gone(XdsType type, const ResourceSet& goal) const;
+  static bool leaves_over(const TypeState& s);
+  bool keeps_leftovers(SteadyTime now);
 
   // session_targets.cpp
   static const ResourceSetPtr& wanted(TypeState& s);
@@ -233,6 +236,7 @@ class Session {
   ResourceSetPtr expanded(const ResourceSetPtr& base, SteadyTime now);
   ResourceSetPtr with_used_endpoints(const ResourceSetPtr& base);
   NameSet clusters_in_use() const;
+  bool knows_users();
   void note_warming(const ResourceSet& goal);
   ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
 
@@ -257,6 +261,10 @@ class Session {
   struct {
     ResourceSetPtr base, sent, clusters, result;
   } used_endpoints_;
+  // True once it is known what the listeners and routes of a proxy that reconnected name.
+  bool users_known_ = true;
+  // Delta only: start of keeping clusters that the last stream left over.
+  std::optional<SteadyTime> leftovers_since_;
   // Delta only: resources that clusters wait for, sent before the proxy asked for their endpoints.
   NameSet rewarmed_;
 };

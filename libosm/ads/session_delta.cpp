@@ -150,6 +150,12 @@ void Session::judge_delta(XdsType type) {
   s.asked = false;
 }
 
+// True if the proxy may hold resources that have left the mesh, and were not sent on this stream.
+bool Session::leaves_over(const TypeState& s) {
+  return std::any_of(s.leftovers.begin(), s.leftovers.end(),
+                     [&](const std::string& name) { return !s.base->find(name); });
+}
+
 // Missing names that the proxy holds, may hold or requested.
 NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   const TypeState& s = of(type);
@@ -164,7 +170,8 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
     if (names.empty() || !p.subscribed) continue;
-    if (!p.sent || p.awaiting) {
+    // What a parent names that the last stream left over is not known.
+    if (!p.sent || p.awaiting || leaves_over(p)) {
       names.clear();
     } else {
       names = minus(ordered(std::move(names)), references(p.sent->resources(), type));
@@ -175,11 +182,24 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   return ordered(std::move(names));
 }
 
+// Make before break, for a proxy that reconnects behind a change: its older listeners and routes
+// may name clusters that it claims and that have left the mesh since.
+bool Session::keeps_leftovers(SteadyTime now) {
+  if (!leaves_over(of(XdsType::kCluster)) || knows_users()) {
+    leftovers_since_.reset();
+    return false;
+  }
+  if (!leftovers_since_) leftovers_since_ = now;
+  return withheld(XdsType::kListener) || withheld(XdsType::kRoute) ||
+         now - *leftovers_since_ < kExpandedBound;
+}
+
 std::optional<Response> Session::due_delta(XdsType type, const ResourceSetPtr& goal,
                                            SteadyTime now) {
   TypeState& s = of(type);
   std::vector<EncodedPtr> news = changed(s.delivered, *goal);
   NameSet removed = gone(type, *goal);
+  if (type == XdsType::kCluster && keeps_leftovers(now)) removed = minus(removed, s.leftovers);
   if (!s.asked && news.empty() && removed.empty()) return std::nullopt;
   const bool all_vanished = is_whole(type) && s.sent && !s.sent->empty() && goal->empty();
   if (all_vanished && !s.asked && wanted(s)->empty()) {

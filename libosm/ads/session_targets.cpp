@@ -133,7 +133,7 @@ ResourceSetPtr Session::expanded(const ResourceSetPtr& base, SteadyTime now) {
   std::vector<EncodedPtr> leaving;
   for (const EncodedPtr& cluster : sent->resources())
     if (!base->find(cluster->name)) leaving.push_back(cluster);
-  if (!leaving.empty()) {
+  if (!leaving.empty() && knows_users()) {
     const NameSet in_use = clusters_in_use();
     std::erase_if(leaving,
                   [&](const EncodedPtr& cluster) { return !contains(in_use, cluster->name); });
@@ -168,6 +168,18 @@ ResourceSetPtr Session::with_used_endpoints(const ResourceSetPtr& base) {
   known_sent = s.sent;
   known_clusters = clusters;
   return result = merged(base, std::move(used));
+}
+
+// A proxy that reconnects behind a change holds older listeners and routes, of which it tells the
+// versions only. It holds none any more when it has acknowledged all of them.
+bool Session::knows_users() {
+  if (users_known_) return true;
+  const TypeState& listeners = of(XdsType::kListener);
+  if (!holds_newest(XdsType::kListener) || !listeners.leftovers.empty()) return false;
+  const NameSet routes = references(listeners.sent->resources(), XdsType::kRoute);
+  users_known_ = routes.empty() || (holds_newest(XdsType::kRoute) &&
+                                    minus(routes, *of(XdsType::kRoute).names).empty());
+  return users_known_;
 }
 
 // Envoy keeps a route configuration for its draining listeners only, and its removal cannot be

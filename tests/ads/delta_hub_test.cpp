@@ -1,10 +1,16 @@
 // Both xDS variants are served by one hub, and malformed requests end the stream.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <optional>
+#include <utility>
+
 #include "ads/hub_rig.hpp"
+#include "osm/runtime/replica_board.hpp"
 
 using namespace osm;
 using namespace osm::ads_test;
+using namespace std::chrono_literals;
 namespace discovery = envoy::service::discovery::v3;
 
 namespace {
@@ -27,10 +33,14 @@ struct DeltaProxy {
   }
 };
 
-std::string request(XdsType type, const std::string& nonce = "") {
+std::string request(XdsType type, const std::string& nonce = "",
+                    const std::vector<std::string>& names = {},
+                    const std::map<std::string, std::string>& held = {}) {
   discovery::DeltaDiscoveryRequest message;
   message.set_type_url(std::string(xds_type_url(type)));
   message.set_response_nonce(nonce);
+  for (const std::string& name : names) message.add_resource_names_subscribe(name);
+  message.mutable_initial_resource_versions()->insert(held.begin(), held.end());
   return message.SerializeAsString();
 }
 
@@ -53,6 +63,34 @@ TEST_SUITE("ads::Hub delta") {
     const ProxyTypeState clusters = rig.hub.list()[0].types[ads::index_of(XdsType::kCluster)];
     CHECK(clusters.state == SyncState::kSynced);
     CHECK(clusters.last_applied_version == response.version);
+  }
+
+  // Its stream at another replica may have ended between changed clusters and their endpoints.
+  TEST_CASE("claimed endpoints are sent again to who reconnects within 20 s of a change") {
+    osm::testing::ManualClock clock;
+    osm::testing::ManualExecutor executor(clock);
+    const auto board = make_local_board("controller-a", executor);
+    HubRig rig({}, nullptr, board.get());
+    std::map<std::string, std::string> held;
+    // Number of endpoints that are sent to a new stream of a proxy, which acknowledges them.
+    const auto sent = [&] {
+      DeltaProxy proxy(rig, kClientId, translate_test::kClient);
+      proxy.say(request(XdsType::kEndpoint, "", kAssignmentNames, held));
+      if (!proxy.stream->writing) return std::size_t{0};
+      const ads::Response response = *std::exchange(proxy.stream->writing, std::nullopt);
+      rig.hub.on_write_done(proxy.id);
+      proxy.say(request(XdsType::kEndpoint, response.nonce));
+      for (const ads::EncodedPtr& one : response.resources)
+        held[one->name] = ads::resource_version(*one);
+      return response.resources.size();
+    };
+    CHECK(sent() == 1);
+    CHECK(sent() == 0);
+    rig.mesh.allow(true);
+    rig.publish();
+    CHECK(sent() == 1);
+    rig.clock.advance(20s);
+    CHECK(sent() == 0);
   }
 
   TEST_CASE("a message of the other variant ends the stream") {
