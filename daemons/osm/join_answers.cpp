@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/json.hpp"
 
@@ -68,17 +70,31 @@ void name_replica(json::object& answer, std::string_view list, const std::string
     if (json::object* fields = item.if_object()) (*fields)["replica"] = replica;
 }
 
-// Each controller lists all proxies, and its own in full.
+// The pod of a controller, whose name ends with a random number after it.
+std::string pod_of(const std::string& controller) {
+  constexpr std::size_t kNumber = 17;  // '-' and 16 digits
+  const std::size_t end = controller.size() - std::min(controller.size(), kNumber);
+  const std::string_view number = std::string_view(controller).substr(end);
+  const bool is_named_so = number.starts_with('-') &&
+                           number.find_first_not_of("0123456789abcdef", 1) == std::string::npos;
+  return is_named_so ? controller.substr(0, end) : controller;
+}
+
+// Each controller lists all proxies, and only of its own the time since which they are connected.
+// Those of a controller that did not answer are as others know them.
 void keep_own(json::object& answer, const std::string& replica,
               const std::set<std::string>& answered) {
   json::value* proxies = answer.if_contains("proxies");
   if (proxies == nullptr || !proxies->is_array()) return;
   json::array kept;
   for (json::value& proxy : proxies->get_array()) {
-    std::string of = text_at(proxy, "replica");
-    if (json::object* fields = proxy.if_object(); fields && of.empty())  // of an older version
-      (*fields)["replica"] = of = replica;
-    if (of == replica || !answered.contains(of)) kept.push_back(std::move(proxy));
+    json::object* fields = proxy.if_object();
+    if (fields == nullptr) continue;
+    const bool own = !text_at(*fields, "connected_at").empty();
+    const std::string pod = own ? replica : pod_of(text_at(*fields, "replica"));
+    if (!own && answered.contains(pod)) continue;
+    (*fields)["replica"] = pod;
+    kept.push_back(std::move(proxy));
   }
   *proxies = std::move(kept);
 }
