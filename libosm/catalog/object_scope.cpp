@@ -137,7 +137,9 @@ bool is_sent_again(const ObjectKey& object, const Retry& retry, const model::Mes
   });
 }
 
+// With global egress no grant opens or limits anything.
 bool opens_a_port(const ObjectKey& object, const Egress& egress, const model::MeshSnapshot& mesh) {
+  if (mesh.config.proxy.egress) return false;
   return std::any_of(egress.sources.begin(), egress.sources.end(), [&](const auto& source) {
     const auto client = mesh.clients.find(source);
     return client && std::any_of(client->egress.begin(), client->egress.end(),
@@ -162,6 +164,7 @@ bool is_in_force(const ObjectKey& object, const UpstreamTrafficSetting& setting,
                  const model::MeshSnapshot& mesh) {
   const auto service = mesh.services.find(setting.service);
   if (service && service->limits_object == object) return true;
+  if (mesh.config.proxy.egress) return false;
   const std::string name = object.ns + '/' + object.name;
   return std::any_of(mesh.clients.begin(), mesh.clients.end(), [&](const auto& client) {
     return std::any_of(client->egress.begin(), client->egress.end(),

@@ -278,14 +278,19 @@ class EgressResolver {
       : objects_(objects), names_(services, objects.config.proxy) {}
 
   void add(const Policy& policy, const Egress& egress) {
-    const Report report = [&](ErrorCode code, std::string field, std::string cause) {
+    Report report = [&](ErrorCode code, std::string field, std::string cause) {
       problems_.push_back({.code = code,
                            .object = policy.key,
                            .path = {},
                            .field = std::move(field),
                            .cause = std::move(cause)});
     };
-    if (auto why = why_idle()) return report(ErrorCode::kUnusedField, "", *std::move(why));
+    if (auto why = why_idle()) {
+      report(ErrorCode::kUnusedField, "", *std::move(why));
+      if (!objects_.config.proxy.egress_policy) return;
+      // With global egress a proxy keeps the grants' clusters. Nothing else is of interest then.
+      report = [](const auto&...) {};
+    }
     EgressGrant grant{policy.key, egress.ports, egress.hosts, egress.networks, {}, {}, {}};
     leave_out_mesh(policy.key.ns, grant, report);
     add_routes(policy.key.ns, egress, grant, report);

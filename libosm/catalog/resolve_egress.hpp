@@ -14,7 +14,8 @@ namespace osm::inline v1::catalog {
 // MeshConfig turns them off or lets everything pass, an object that they name is missing, a host or
 // an address belongs to a Service of the mesh, or another Egress of the same source, which comes
 // first by name, excludes them. A headless Service of another namespace takes no address from an
-// Egress.
+// Egress. With global egress the grants are there too, though they open nothing: proxies keep their
+// clusters (docs/adr/0038).
 std::vector<Problem> resolve_egress(const model::SpecObjects& objects,
                                     const model::Table<model::ServiceEntry>& services,
                                     std::vector<model::ClientPolicy>& clients);

@@ -84,6 +84,8 @@ std::string outbound_route_name(const model::ServiceEntry& service, const Dialle
 // True if a client that dials this port reaches the very pod that it dials: "…|original-dst".
 bool dials_one_pod(const model::ServiceEntry& service, const MeshService& port);
 
+// Leads to the dialled address, without limits: for global egress, and for Egresses. In common, so
+// that it stays when one of them replaces the other.
 inline constexpr const char* kPassthroughCluster = "passthrough-outbound";
 // Clusters of servers outside the mesh that MeshConfig names.
 inline constexpr const char* kTracingCluster = "envoy-tracing-cluster";

@@ -202,20 +202,6 @@ struct LocalClusterValues {
   }
 };
 
-// Connections without a chain keep their destination (egress).
-struct PassthroughClusterValues {
-  static constexpr XdsType kType = XdsType::kCluster;
-  static constexpr std::string_view kKind = "passthrough-cluster";
-
-  auto fields() const { return std::tuple<>(); }
-
-  Encoding encode(const std::string& name) const {
-    auto out = cluster_of(name, cluster::Cluster::ORIGINAL_DST, cluster::Cluster::CLUSTER_PROVIDED);
-    set_limits(out);
-    return {deterministic_bytes(pack_any(out)), {}};
-  }
-};
-
 // Cluster of a server outside the mesh that an object names: plain text, as its protocol.
 struct OutsideClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
@@ -260,7 +246,7 @@ struct OutsideClusterValues {
   }
 };
 
-// Cluster of an Egress's destinations.
+// Cluster of destinations that an Egress or global egress opens.
 struct EgressClusterValues {
   static constexpr XdsType kType = XdsType::kCluster;
   static constexpr std::string_view kKind = "egress-cluster";
@@ -394,8 +380,6 @@ std::vector<InputPtr> cluster_inputs(const ClassView& view) {
         limits ? limits->idle.application.value_or(kApplicationIdleTime) : kApplicationIdleTime;
   }
   for (const auto& [name, values] : local) inputs.push_back(make_input(name, values));
-  if (view.snapshot.config.proxy.egress)
-    inputs.push_back(make_input(kPassthroughCluster, PassthroughClusterValues{}));
   add_outside_clusters(view, inputs);
   add_rate_limit_clusters(view, inputs);
   EgressPlan plan = egress_plan(view);

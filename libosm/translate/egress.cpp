@@ -20,8 +20,6 @@ namespace route = envoy::config::route::v3;
 using model::EgressGrant;
 
 constexpr std::uint32_t kNotFound = 404;
-// Leads to the dialled address, without limits.
-constexpr const char* kDialledCluster = "egress-original-dst";
 
 bool is_tcp(EgressProtocol protocol) {
   return protocol == EgressProtocol::kTcp || protocol == EgressProtocol::kTcpServerFirst;
@@ -187,7 +185,7 @@ class PortPlanner {
 
   std::string dialled(const std::string& at, const EgressGrant* setting) {
     const std::string name =
-        setting ? at + "|original-dst|" + setting->setting : std::string(kDialledCluster);
+        setting ? at + "|original-dst|" + setting->setting : std::string(kPassthroughCluster);
     plan_.clusters.try_emplace(
         name, EgressCluster{"", Port{}, setting ? setting->connections : ConnectionSettings()});
     return name;
@@ -281,14 +279,22 @@ void add_network(const std::string& text, listener::FilterChainMatch& match) {
 
 EgressPlan egress_plan(const ClassView& view) {
   EgressPlan plan;
-  if (!view.client) return plan;
   std::map<Port, Openings> by_port;
-  for (const EgressGrant& grant : view.client->egress)
-    for (const EgressPort& port : grant.ports)
-      by_port[port.number].push_back({&grant, port.protocol});
+  if (view.client)
+    for (const EgressGrant& grant : view.client->egress)
+      for (const EgressPort& port : grant.ports)
+        by_port[port.number].push_back({&grant, port.protocol});
   for (const auto& [port, openings] : by_port) PortPlanner(port, plan).add(openings);
   std::sort(plan.chains.begin(), plan.chains.end(),
             [](const EgressChain& a, const EgressChain& b) { return a.name < b.name; });
+  if (view.snapshot.config.proxy.egress) {
+    // Everything passes without these chains. Their clusters stay: after global egress is turned
+    // on, draining chains still send requests of kept connections there. So in a mesh that always
+    // has it on, an Egress costs its sources' proxies as much as without it.
+    plan.chains.clear();
+    plan.routes.clear();
+    plan.clusters.try_emplace(kPassthroughCluster);
+  }
   return plan;
 }
 

@@ -55,12 +55,13 @@ struct EgressVirtualHost {
 };
 
 struct EgressPlan {
-  std::vector<EgressChain> chains;  // ordered by name, matches unique
+  std::vector<EgressChain> chains;  // ordered by name, matches unique; none with global egress
   // Virtual hosts of each route configuration, ordered by host.
   std::map<std::string, std::vector<EgressVirtualHost>> routes;
   std::map<std::string, EgressCluster> clusters;
 };
 
+// With global egress: the clusters, kPassthroughCluster among them, without chains and routes.
 EgressPlan egress_plan(const ClassView& view);
 
 // Ports on which the listener must read the TLS name, ordered.

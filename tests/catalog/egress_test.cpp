@@ -115,9 +115,10 @@ TEST_SUITE("catalog.egress") {
   TEST_CASE("global egress and the feature flag switch Egresses off, and a notice says which") {
     Shop shop;
     shop.put("out", http_to("buyer", {{"example.com", {}}}));
+    const auto grants = shop.grants("buyer");
     shop.set_mode(false, true, true);
     shop.next();
-    CHECK(shop.grants("buyer").empty());
+    CHECK(shop.grants("buyer") == grants);  // proxies keep their clusters
     CHECK(shop.problem().code == ErrorCode::kUnusedField);
     CHECK(says(shop.problem(), "enableEgress lets everything outside of the mesh pass"));
     shop.set_mode(false, false, false);
@@ -129,6 +130,15 @@ TEST_SUITE("catalog.egress") {
     shop.next();
     CHECK(shop.grants("buyer").size() == 1);
     CHECK(shop.last->problems->empty());
+  }
+
+  TEST_CASE("with global egress an Egress has one notice, and none about its parts") {
+    Shop shop;
+    shop.set_mode(false, true, true);
+    Egress egress = http_to("buyer", {{"store.shop", {}}, {"example.com", {}}});
+    egress.route_groups = {"paths"};  // is not there
+    shop.put("out", egress);
+    CHECK(shop.problem().code == ErrorCode::kUnusedField);
   }
 
   TEST_CASE("routes are those of the groups, follow them, and none is there without its group") {

@@ -230,6 +230,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     config.proxy.egress = true;
     mesh.spec.set_mesh_config(config);
     CHECK_FALSE(effective(kinds::kEgress, "pay"));
+    CHECK_FALSE(effective(kinds::kUpstreamTrafficSetting, "third"));
 
     IngressBackend open;
     open.backends = {{.service = service_name("store"), .target_port = port(8080), .tls = {}}};

@@ -44,7 +44,6 @@ void check_upstream(const cluster::Cluster& cluster) {
   if (!cluster.has_transport_socket()) {
     // To the workload behind its own proxy, or out of the mesh.
     const bool egress = cluster.type() == cluster::Cluster::STRICT_DNS ||
-                        cluster.name() == "egress-original-dst" ||
                         cluster.name().starts_with("extension-service|") ||
                         cluster.name().starts_with("rate-limit|") ||
                         cluster.name().find("|original-dst|") != std::string::npos;

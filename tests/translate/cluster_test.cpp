@@ -129,7 +129,7 @@ TEST_SUITE("translate::cluster") {
     CHECK_FALSE(cluster.has_transport_socket());
   }
 
-  TEST_CASE("the passthrough cluster exists only while egress is on") {
+  TEST_CASE("without Egresses the passthrough cluster exists only while egress is on") {
     auto mesh = worked_example();
     CHECK_FALSE(mesh.encoded(client_class(), XdsType::kCluster, "passthrough-outbound"));
     mesh.snapshot.config.proxy.egress = true;

@@ -25,7 +25,7 @@ namespace {
 using enum EgressProtocol;
 using Names = std::vector<std::string>;
 
-constexpr const char* kDialled = "egress-original-dst";
+constexpr const char* kDialled = "passthrough-outbound";
 constexpr Ipv4Network kWide{0x0A000000, 8}, kNarrow{0x0A010000, 16};
 
 model::EgressGrant grant(std::vector<EgressPort> ports, Names hosts = {},
@@ -287,6 +287,25 @@ TEST_SUITE("translate.egress") {
     const auto other = mesh.cluster(client_class(), "99|original-dst|shop/x");
     CHECK(other.type() == Cluster::ORIGINAL_DST);
     CHECK(other.circuit_breakers().thresholds(0).max_connections().value() == 1);
+  }
+
+  TEST_CASE("global egress drops chains and routes, and keeps clusters for chains that drain") {
+    Mesh mesh = with_grants({http({"a.b", "*.c"}), grant({{Port{443}, kHttps}}, {"d.e"})});
+    const Names routes = mesh.names(client_class(), XdsType::kRoute);
+    const Names clusters = mesh.names(client_class(), XdsType::kCluster);
+    CHECK(clusters == Names{"a.b:80", "d.e:443", kDialled, "server/server|14001"});
+    const auto dialled = mesh.cluster(client_class(), kDialled).SerializeAsString();
+    mesh.snapshot.config.proxy.egress = true;
+    CHECK(chains(mesh).empty());
+    CHECK(outbound(mesh).listener_filters_size() == 1);  // no inspector
+    CHECK(mesh.names(client_class(), XdsType::kRoute).size() == routes.size() - 1);
+    CHECK_FALSE(mesh.encoded(client_class(), XdsType::kRoute, "rds-egress.80"));
+    CHECK(mesh.names(client_class(), XdsType::kCluster) == clusters);
+    CHECK(mesh.cluster(client_class(), kDialled).SerializeAsString() == dialled);
+    // It stays too if the Egress goes at the same time.
+    mesh.snapshot.clients = {};
+    CHECK(mesh.names(client_class(), XdsType::kCluster) == Names{kDialled, "server/server|14001"});
+    CHECK(mesh.cluster(client_class(), kDialled).SerializeAsString() == dialled);
   }
 
   TEST_CASE("addresses of the mesh have listeners of their own") {
