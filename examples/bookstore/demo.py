@@ -146,7 +146,7 @@ class Demo:
     def thief_is_denied(self):
         """The thief's permission is deleted"""
         deleted = time.time()
-        self.rig.mesh.remove("thief.yaml")
+        self.rig.mesh.remove("thief.yaml", wait=False)
         wait_for("the thief is refused", lambda: self.shop.clients["thief"].since(0)[-1].result != "200", 5)
         effect = time.time() - deleted
         self.watch(3)
@@ -297,10 +297,11 @@ class EtcdDemo(Demo):
     def controller_is_away(self):
         """Another controller gives the thief its permission back, and takes it away again."""
         given = time.time()
-        self.rig.mesh.write_text("thief.yaml", (HERE / "mesh" / "thief.yaml").read_text())
+        text = (HERE / "mesh" / "thief.yaml").read_text()
+        self.rig.mesh.write_text("thief.yaml", text, wait=False)  # the killed one counts until its lease ends
         wait_for("the thief is answered", lambda: self.shop.results("thief", given)["200"], 20)
         taken = time.time()
-        self.rig.mesh.remove("thief.yaml")
+        self.rig.mesh.remove("thief.yaml", wait=False)
         wait_for(
             "the thief is refused", lambda: set(self.shop.results("thief", time.time() - 0.5)) == {NO_LISTENER}, 20
         )

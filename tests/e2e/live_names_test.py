@@ -63,18 +63,21 @@ class LiveNames(meshcase.MeshCase):
         self.serve(self.server)
 
     def ask(self, machine, name):
-        """IPv4 addresses that an application on the machine gets for the name."""
+        """IPv4 addresses that an application on the machine gets for the name. As the libc does, it asks
+        again if no answer comes: one is lost while Envoy replaces its listener."""
         question = question_for(name)
 
         def asking():
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as application:
-                application.settimeout(5)
+                application.settimeout(2)
                 application.connect((Switch.ADDRESS, 53))
-                try:
-                    application.send(question)
-                    return addresses_in(application.recv(512))
-                except OSError as failed:
-                    raise NotYet(failed) from failed
+                for _ in range(3):
+                    try:
+                        application.send(question)
+                        return addresses_in(application.recv(512))
+                    except OSError as failed:
+                        last = failed
+                raise NotYet(last)
 
         return machine.namespace.inside(asking)
 

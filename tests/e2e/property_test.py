@@ -98,10 +98,10 @@ class Monitor:
         found = set()
         for name in self._rig.running():
             try:
-                answer = admin.answer_of(self._rig.state_of(name), "GET", "/v1/proxies")
+                own = admin.own_proxies(self._rig.state_of(name))
             except (OSError, ValueError, CommandFailed):
                 continue  # it starts, or it has just ended
-            found |= {proxy["name"].split("/")[-1] for proxy in answer["proxies"]}
+            found |= {proxy["name"].split("/")[-1] for proxy in own}
         return found
 
 
@@ -223,8 +223,7 @@ class Property(meshcase.MeshCase):
         """{machine: the controller that its proxy is connected to}."""
         found = {}
         for name in self.controllers:
-            answer = admin.answer_of(self.rig.state_of(name), "GET", "/v1/proxies")
-            found |= {proxy["name"].split("/")[-1]: name for proxy in answer["proxies"]}
+            found |= {proxy["name"].split("/")[-1]: name for proxy in admin.own_proxies(self.rig.state_of(name))}
         return found
 
     # -- what is no object ----------------------------------------------------------------------

@@ -39,6 +39,11 @@ def answer_of(state, method, path, body=None):
     return answer
 
 
+def own_proxies(state):
+    """The proxies that are connected to this controller. It lists those of the others too."""
+    return [proxy for proxy in answer_of(state, "GET", "/v1/proxies")["proxies"] if proxy["connected_at"]]
+
+
 def status_path(thing):
     """GET /v1/status of an object."""
     group, _, _ = thing["apiVersion"].rpartition("/")
