@@ -1,6 +1,8 @@
 #include "catalog/readiness_gate.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/maps.hpp"
@@ -10,6 +12,19 @@ namespace osm::inline v1::catalog {
 namespace {
 
 using model::Readiness;
+
+bool by_place(const Endpoint& a, const Endpoint& b) {
+  return std::tie(a.address, a.port) < std::tie(b.address, b.port);
+}
+
+bool is_same_member(const Endpoint& a, const Endpoint& b) {
+  return a.address == b.address && a.identity == b.identity && a.service_port == b.service_port;
+}
+
+bool any_serves(const std::vector<Endpoint>& endpoints, const std::string& service_port) {
+  return std::any_of(endpoints.begin(), endpoints.end(),
+                     [&](const Endpoint& one) { return one.service_port == service_port; });
+}
 
 }  // namespace
 
@@ -65,16 +80,58 @@ void ReadinessGate::filter(model::ServiceEndpoints& endpoints,
   Waits before;
   if (Waits* held = find_in(waiting_, endpoints.service)) before = std::move(*held);
   Waits waits;
-  if (!first_)
-    std::erase_if(endpoints.endpoints, [&](const Endpoint& endpoint) {
-      return !(known && has_place_of(*known, endpoint)) &&
-             hides(endpoints.service, endpoint, before, waits);
-    });
+  if (!first_) {
+    const auto hidden = std::partition(endpoints.endpoints.begin(), endpoints.endpoints.end(),
+                                       [&](const Endpoint& endpoint) {
+                                         return (known && has_place_of(*known, endpoint)) ||
+                                                !hides(endpoints.service, endpoint, before, waits);
+                                       });
+    const std::vector<Endpoint> waiting(hidden, endpoints.endpoints.end());
+    endpoints.endpoints.erase(hidden, endpoints.endpoints.end());
+    std::sort(endpoints.endpoints.begin(), endpoints.endpoints.end());
+    if (known && !waiting.empty()) keep_former(*known, waiting, endpoints.endpoints);
+  }
   if (waits.empty()) {
     waiting_.erase(endpoints.service);
   } else {
     waiting_[endpoints.service] = std::move(waits);
   }
+}
+
+// Puts into `endpoints`, which are ordered, what clients know: of the workloads that are to serve
+// at another port, and of all while nothing else serves that port of the Service.
+void ReadinessGate::keep_former(const model::ServiceEndpoints& known,
+                                const std::vector<Endpoint>& waiting,
+                                std::vector<Endpoint>& endpoints) const {
+  std::vector<Endpoint> kept;
+  const auto keep_if = [&](const auto& wanted) {
+    for (const Endpoint& former : known.endpoints)
+      if (!std::binary_search(endpoints.begin(), endpoints.end(), former, by_place) &&
+          may_serve(former) && wanted(former))
+        kept.push_back(former);
+  };
+  keep_if([&](const Endpoint& former) {
+    return std::any_of(waiting.begin(), waiting.end(),
+                       [&](const Endpoint& one) { return is_same_member(former, one); });
+  });
+  keep_if([&](const Endpoint& former) {
+    return any_serves(waiting, former.service_port) &&
+           !any_serves(endpoints, former.service_port) &&
+           std::none_of(waiting.begin(), waiting.end(),
+                        [&](const Endpoint& one) { return is_same_member(former, one); });
+  });
+  endpoints.insert(endpoints.end(), kept.begin(), kept.end());
+  std::sort(endpoints.begin(), endpoints.end());
+}
+
+// True if the workload is in the mesh, and not denied.
+bool ReadinessGate::may_serve(const Endpoint& endpoint) const {
+  const std::set<model::ProxyKey>* proxies = find_in(by_address_, endpoint.address);
+  return proxies && std::any_of(proxies->begin(), proxies->end(), [&](const auto& proxy) {
+           const auto workload = workloads_.find(proxy);
+           return workload && workload->denied.empty() &&
+                  identity_of(workload->workload.account) == endpoint.identity;
+         });
 }
 
 // `before`: endpoints of the service that waited. `waits` gets those that wait from now on.

@@ -3,7 +3,9 @@
 // An endpoint that appears while its proxy is connected waits until the proxy has acknowledged the
 // ports of its workload, and kBound at most. All others are announced at once: those of the first
 // generation, those without a proxy, and those whose proxy is not connected as far as this replica
-// knows. An announced endpoint stays until it disappears from the mesh.
+// knows. An announced endpoint stays until it disappears from the mesh, and longer where clients
+// would have none else: at the former port while it waits at another target port, and while all
+// others that serve the Service's port wait, unless its workload is gone or denied.
 //
 // The cost of a build follows its changes and the waiting endpoints. Not synchronized.
 #pragma once
@@ -69,6 +71,9 @@ class ReadinessGate final : public EndpointFilter {
                                 const ServiceIdentity& identity) const;
   model::Readiness readiness_of(const model::WorkloadEntry& workload,
                                 const ServiceName& service) const;
+  void keep_former(const model::ServiceEndpoints& known, const std::vector<Endpoint>& waiting,
+                   std::vector<Endpoint>& endpoints) const;
+  bool may_serve(const Endpoint& endpoint) const;
   bool hides(const ServiceName& service, const Endpoint& endpoint, Waits& before, Waits& waits);
 
   const model::ProxyReadiness& proxies_;

@@ -250,6 +250,76 @@ TEST_SUITE("catalog::ReadinessGate") {
     CHECK(mesh.announced(0));
   }
 
+  TEST_CASE("at a new target port an endpoint waits, and stays at the former one meanwhile") {
+    Mesh mesh;
+    mesh.join(0);
+    mesh.join(1);
+    mesh.build();
+    for (const int machine : {0, 1}) mesh.acknowledge(machine);
+    const auto ports = [&] {
+      std::map<std::string, std::uint16_t> found;
+      for (const Endpoint& one : mesh.last.endpoints.find(service_name("store"))->endpoints)
+        CHECK(found.emplace(one.address, number(one.port)).second);
+      return found;
+    };
+    const std::string first = Mesh::address(0), second = Mesh::address(1);
+    CHECK(ports() == std::map<std::string, std::uint16_t>{{first, 8081}, {second, 8081}});
+    mesh.spec.put(service("store", "10.1.0.1", {service_port("http", 80, 9090)}));
+    mesh.list_endpoints("store");
+    for (int builds = 0; builds < 2; ++builds) {
+      mesh.build();
+      CHECK(ports() == std::map<std::string, std::uint16_t>{{first, 8081}, {second, 8081}});
+      mesh.list_endpoints("store", builds);
+    }
+    mesh.acknowledge(0);
+    mesh.build();
+    CHECK(ports() == std::map<std::string, std::uint16_t>{{first, 9090}, {second, 8081}});
+    mesh.leave(1);
+    mesh.build();
+    CHECK(ports() == std::map<std::string, std::uint16_t>{{first, 9090}});
+  }
+
+  TEST_CASE("members that left stay until one of the new ones is ready") {
+    Mesh mesh;
+    mesh.join(0);
+    mesh.build();
+    mesh.acknowledge(0);
+    mesh.proxies.connect(Mesh::key(1));
+    mesh.proxies.connect(Mesh::key(2));
+    const auto replace = [&] {  // as a changed selector does
+      mesh.leave(0);
+      mesh.join(1);
+      mesh.join(2);
+      mesh.build();
+    };
+    SUBCASE("") {
+      replace();
+      CHECK(mesh.announced(0));
+      CHECK(mesh.announced_in() == 1);
+      mesh.list_endpoints("store", 3);
+      mesh.build();
+      CHECK(mesh.announced_in() == 1);
+      mesh.acknowledge(2);
+      mesh.build();
+      CHECK(mesh.announced(2));
+      CHECK(mesh.announced_in() == 1);
+    }
+    SUBCASE("for five seconds") {
+      replace();
+      mesh.clock.advance(5s);
+      mesh.build();
+      CHECK_FALSE(mesh.announced(0));
+      CHECK(mesh.announced_in() == 2);
+    }
+    SUBCASE("unless their workload is gone") {
+      replace();
+      mesh.vm.remove_workload({kNs, "m0"});
+      mesh.list_endpoints("store", 4);
+      mesh.build();
+      CHECK(mesh.announced_in() == 0);
+    }
+  }
+
   TEST_CASE("an endpoint that disappears while it waits is forgotten, and waits anew") {
     Mesh mesh;
     mesh.build();
@@ -392,8 +462,13 @@ TEST_SUITE("catalog::ReadinessGate") {
             CAPTURE(one);
             const bool shown = mesh.announced(one, service);
             if (!mesh.endpoints[service].contains(one)) {
-              CHECK_FALSE(shown);
-              known.erase(place);
+              const std::set<int>& listed = mesh.endpoints[service];
+              const bool all_wait =
+                  !listed.empty() && std::none_of(listed.begin(), listed.end(), [&](int other) {
+                    return mesh.announced(other, service);
+                  });
+              CHECK(shown == (known.contains(place) && all_wait));
+              if (!shown) known.erase(place);
               came.erase(place);
               continue;
             }
