@@ -94,6 +94,7 @@ void ReadinessTable::tick() {
                   const auto& gone = entry.second.gone;
                   return gone && now - *gone >= kReturn;
                 }) > 0;
+    std::erase_if(left_, [&](const auto& entry) { return now - entry.first >= kReturn; });
   }
   publish();
   if (board_) read();  // it may have been unreadable when it told of a change
@@ -142,7 +143,11 @@ void ReadinessTable::read() {
       const std::string* before = find_in(texts_, replica);
       if (!before || *before != text) others_[replica] = parse(text);
     }
-    std::erase_if(others_, [&](const auto& entry) { return !said->contains(entry.first); });
+    std::erase_if(others_, [&](auto& entry) {
+      if (said->contains(entry.first)) return false;
+      left_.emplace_back(clock_.steady_now(), std::move(entry.second));
+      return true;
+    });
     texts_ = *std::move(said);
   }
   ready_.notify();
@@ -164,6 +169,9 @@ model::Readiness ReadinessTable::readiness_of(const model::ProxyKey& proxy,
     if (!local->gone) return readiness;
   }
   for (const auto& [replica, set] : others_)
+    if (const Ports24* acknowledged = find_in(set, id)) look(*acknowledged);
+  if (readiness != model::Readiness::kUnknown) return readiness;
+  for (const auto& [since, set] : left_)
     if (const Ports24* acknowledged = find_in(set, id)) look(*acknowledged);
   return readiness;
 }

@@ -35,7 +35,8 @@ class ReadinessTable final : public model::ProxyReadiness {
   static constexpr std::size_t kMaxPublished = 6000;
   // Time from an acknowledgement until it counts: an Envoy's workers are later than it.
   static constexpr std::chrono::milliseconds kSettle{250};
-  // Time for which a proxy whose stream ended counts as connected. It reconnects in that time.
+  // Time for which a proxy whose stream ended, or whose replica left, counts as connected. It
+  // reconnects in that time.
   static constexpr std::chrono::seconds kReturn{10};
 
   // Lifetime: both outlive the object. `board` null: there are no other replicas.
@@ -90,11 +91,12 @@ class ReadinessTable final : public model::ProxyReadiness {
   std::deque<Acknowledged> settling_;  // oldest first
   bool changed_ = false;               // since the last text that the board took
   Notifier<> ready_;
-  mutable std::mutex mutex_;                  // guards what follows
-  std::map<ProxyId40, Local> local_;          // ordered, so that equal sets are equal texts
-  std::map<std::string, std::string> texts_;  // by replica, read last
-  std::map<std::string, Set> others_;         // by replica
-  Subscription told_;                         // last: its callback uses the rest
+  mutable std::mutex mutex_;                      // guards what follows
+  std::map<ProxyId40, Local> local_;              // ordered, so that equal sets are equal texts
+  std::map<std::string, std::string> texts_;      // by replica, read last
+  std::map<std::string, Set> others_;             // by replica
+  std::vector<std::pair<SteadyTime, Set>> left_;  // of replicas that left, oldest first
+  Subscription told_;                             // last: its callback uses the rest
 };
 
 }  // namespace osm::inline v1::ads

@@ -215,10 +215,12 @@ void Session::note_warming(const ResourceSet& goal) {
 }
 
 // Make before break: a listener or route keeps its older version while the new one starts to name
-// clusters that are warming. Requests to those would get 503.
+// clusters that are warming. Requests to those would get 503. A proxy that reconnects keeps the
+// version that it claims.
 ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now) {
   TypeState& s = of(type);
   std::vector<EncodedPtr> older;
+  NameSet unknown;  // claimed in another version, whose content is not known
   const bool may_wait = type == XdsType::kListener || type == XdsType::kRoute;
   // A proxy that renews a subscription is sent everything again, and still holds its accepted
   // content.
@@ -229,6 +231,9 @@ ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, Stea
     };
     for (const EncodedPtr& resource : changed(before, *goal)) {
       const EncodedPtr held = before->find(resource->name);
+      if (!held && contains(s.leftovers, resource->name) &&
+          std::any_of(resource->references.begin(), resource->references.end(), is_warming))
+        unknown.push_back(resource->name);
       if (held && std::any_of(resource->references.begin(), resource->references.end(),
                               [&](const auto& reference) {
                                 return is_warming(reference) &&
@@ -238,13 +243,13 @@ ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, Stea
         older.push_back(held);
     }
   }
-  if (older.empty()) {
+  if (older.empty() && unknown.empty()) {
     s.held_since.reset();
     return goal;
   }
   if (!s.held_since) s.held_since = now;
   if (now - *s.held_since >= kWarmingBound) return goal;
-  return merged(goal, std::move(older));
+  return merged(without(goal, ordered(std::move(unknown))), std::move(older));
 }
 
 }  // namespace osm::inline v1::ads

@@ -121,6 +121,27 @@ TEST_SUITE("ads::ReadinessTable") {
     CHECK(t.a.readiness_of(numbered(1), t.ports) == Readiness::kNotReady);
   }
 
+  TEST_CASE("proxies of a replica that left are about to return") {
+    Tables t;
+    t.a.awaited(numbered(1));
+    t.a.acknowledged(numbered(1), t.ports);
+    t.run_for_a_second();
+    t.run_for_a_second();
+    REQUIRE(t.b.readiness_of(numbered(1), t.ports) == Readiness::kReady);
+    t.shared.said.erase("controller-a");
+    t.b.tick();
+    CHECK(t.b.readiness_of(numbered(1), t.ports) == Readiness::kReady);
+    CHECK(t.b.readiness_of(numbered(1), t.more) == Readiness::kNotReady);
+    t.b.awaited(numbered(1));  // it came here
+    CHECK(t.b.readiness_of(numbered(1), t.ports) == Readiness::kNotReady);
+    t.clock.advance(ReadinessTable::kReturn);
+    t.b.tick();
+    t.b.disconnected(numbered(1));
+    t.clock.advance(ReadinessTable::kReturn);
+    t.b.tick();
+    CHECK(t.b.readiness_of(numbered(1), t.ports) == Readiness::kUnknown);
+  }
+
   TEST_CASE("subscribers are notified once for each group of acknowledgements") {
     Tables t;
     int calls = 0;

@@ -370,6 +370,28 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(session.deadline());
   }
 
+  TEST_CASE_FIXTURE(Fixture,
+                    "a claimed route stays while the clusters of the new one are warming") {
+    const auto route_to = [](const std::string& to) {
+      return resource(kRds, "r", "to" + to, {{kCds, to}});
+    };
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    put(kRds, {route_to("b")});
+    ask(kCds, {}, {cluster("a", "1")});
+    ask(kEds, {"a"}, {endpoints("a", "e")});
+    ask(kRds, {"r"}, {route_to("a")});
+    Response clusters;
+    CHECK(take(kCds, &clusters) == "b=1");
+    CHECK_FALSE(next());
+    ask(kEds, {"b"});
+    CHECK(settle(kEds) == "b=e");
+    CHECK_FALSE(next());
+    SUBCASE("until they are warm") { ack(clusters); }
+    SUBCASE("or for five seconds") { now += Session::kWarmingBound; }
+    CHECK(settle(kRds) == "r=tob");
+  }
+
   // A resource that left the mesh while its first response was on the way was never accepted.
   TEST_CASE_FIXTURE(Fixture, "a refused resource that left the mesh withholds no other one") {
     put(kCds, {cluster("a", "1"), cluster("b", "1")});

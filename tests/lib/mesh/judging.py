@@ -32,12 +32,6 @@ class Timeline:
         self._walls.append(wall)
         self._ticks.append((fair, frozenset(absent)))
 
-    def was_absent(self, machine, begun, ended):
-        """True if the machine was at no controller at some time in between."""
-        first = max(0, bisect.bisect_right(self._walls, begun) - 1)
-        last = bisect.bisect_right(self._walls, ended)
-        return any(machine in absent for _, absent in self._ticks[first:last])
-
     def after(self, wall, seconds, machines=frozenset()):
         """The wall time at which so many seconds have passed since `wall` that count for these
         machines; infinite if they have not passed yet."""
@@ -57,15 +51,15 @@ class Timeline:
 class Judge:
     """`calls`: of lib.mesh.reference. `machines`: of each call those whose proxies decide about it, the
     client's included. `bound`: counted seconds; `lag`: as many more where a machine of `lagging`
-    decides. `unordered`: kinds of changes that may add a server before it takes calls. `cutting`: kinds
-    that may end calls about which the client's proxy decides alone, those past the mesh."""
+    decides. `cutting`: kinds of changes that may end connections of which the client's proxy decides
+    alone, those past the mesh. `unordered`: kinds that may add a server before it takes calls, while a
+    controller starts; `starts`: (begin, end) of these times."""
 
     def __init__(self, calls, machines, timeline, bound, lagging=frozenset(), lag=0.0):
         self._calls, self._machines, self._timeline = calls, machines, timeline
         self._bound, self._lagging, self._lag = bound, lagging, lag
         self._ends = {}
-        self.unordered, self.cutting = frozenset(), frozenset()
-        self.reconnecting = False  # excuses a client without a cluster just behind its reconnection
+        self.unordered, self.cutting, self.starts = frozenset(), frozenset(), ()
         self.draining = 0.0  # seconds more for the same calls: open connections end after their drain time
         self.excused = collections.Counter()  # failures behind changes of these kinds
 
@@ -114,20 +108,17 @@ class Judge:
             sent = any(record.outcome in era.offered[call] for era in some)
             allowed = any(record.outcome not in era.refused[call] for era in some)
             return None if sent and allowed else "answered, though it is denied or belongs to others"
-        client, since = self._calls[call].client, record.begun - self._bound - self._lag
+        starting = any(begun <= record.ended and record.begun <= ended for begun, ended in self.starts)
         without_cluster = record.how == "503"  # Envoy has a text for every other cause
-        if self.reconnecting and without_cluster and self._timeline.was_absent(client, since, record.ended):
-            self.excused["reconnection"] += 1
-            return None
         for at, era in enumerate(some):
             for earlier in some[:at]:
                 # The client did not know yet, and a revocation waits for nobody.
                 if earlier.outcomes[call] & era.refused[call]:
                     return None
-                if era.kind in self.unordered and era.outcomes[call] - earlier.outcomes[call]:
+                if starting and era.kind in self.unordered and not without_cluster and era.outcomes[call] - earlier.outcomes[call]:
                     self.excused[era.kind] += 1
                     return None
-                if era.kind in self.cutting and self._is_past_the_mesh(record) and record.how != "503":
+                if era.kind in self.cutting and self._is_past_the_mesh(record) and not without_cluster:
                     self.excused[era.kind] += 1
                     return None
         return "failed, though it is allowed before and after"

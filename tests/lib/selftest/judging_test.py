@@ -46,7 +46,7 @@ class Judging(unittest.TestCase):
             self.timeline.add(float(second), 1.0, ())
         self.eras = []
         self.unordered, self.cutting, self.lagging = frozenset(), frozenset(), frozenset()
-        self.deciders, self.draining, self.reconnecting = DECIDERS, 0.0, False
+        self.deciders, self.draining, self.starts = DECIDERS, 0.0, ()
 
     def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=()):
         """An era that begins then, and whose bound runs from 0.1 s later."""
@@ -55,8 +55,8 @@ class Judging(unittest.TestCase):
 
     def faults(self, *records):
         judge = Judge([CALL], [self.deciders], self.timeline, 1.0, self.lagging, 0.5)
-        judge.reconnecting = self.reconnecting
-        judge.unordered, judge.cutting, judge.draining = self.unordered, self.cutting, self.draining
+        judge.starts, judge.unordered = self.starts, self.unordered
+        judge.cutting, judge.draining = self.cutting, self.draining
         found = judge.faults(self.eras, records)
         self.excused = judge.excused
         return [(one.begun, sentence.rpartition(": ")[2]) for one, sentence in found]
@@ -139,25 +139,20 @@ class Judging(unittest.TestCase):
         self.change(5.0, {ONE})
         self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
 
-    def test_a_machine_that_joins_is_excused_if_the_kind_is(self):
+    def test_a_machine_that_joins_is_excused_while_a_controller_starts_if_the_kind_is(self):
         self.change(0.0, {ONE})
         self.change(5.0, {ONE, TWO}, kind="machine")
         self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
         self.unordered = frozenset({"machine"})
-        self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
+        self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
+        self.starts = ((5.2, 6.0),)
+        self.assertEqual(
+            self.faults(record(5.05, DENIED), record(5.5, DENIED), record(6.2, DENIED)),
+            [(5.05, self.FAILED), (6.2, self.FAILED)],
+        )
         self.assertEqual(self.excused, {"machine": 1})
-
-    def test_a_client_without_a_cluster_is_excused_behind_its_reconnection_only(self):
-        self.change(0.0, {ONE})
-        self.timeline = Timeline(0.0)
-        self.timeline.add(5.0, 5.0, ())
-        self.timeline.add(5.5, 0.5, {"buyer"})
-        self.timeline.add(19.0, 13.5, ())
-        lost = record(5.8, DENIED)._replace(how="503")
-        self.assertEqual(self.faults(lost), [(5.8, self.FAILED)])
-        self.reconnecting = True
-        late = lost._replace(begun=7.8, ended=7.9)
-        self.assertEqual(self.faults(lost, record(5.8, DENIED), late), [(5.8, self.FAILED), (7.8, self.FAILED)])
+        lost = record(5.5, DENIED)._replace(how="503")  # a client without a cluster
+        self.assertEqual(self.faults(lost), [(5.5, self.FAILED)])
 
     def test_connections_past_the_mesh_may_last_for_their_drain_time(self):
         self.change(0.0, {ONE})
@@ -174,6 +169,8 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
         self.deciders = frozenset({"buyer"})
         self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
+        lost = record(5.5, DENIED)._replace(how="503")
+        self.assertEqual(self.faults(lost), [(5.5, self.FAILED)])
 
     def test_nothing_is_judged_where_the_objects_do_not_decide(self):
         self.change(0.0, {ONE})
