@@ -60,7 +60,8 @@ void LeavingPorts::note(const model::ProxyKey& proxy, const std::vector<ServedPo
     const bool port = stays == after.end();
     ServedPort lost = one;
     if (!port) lost.apexes = minus(one.apexes, stays->apexes);
-    if (port || !lost.apexes.empty()) leaving.push_back({std::move(lost), port, now + kBound});
+    if (port || !lost.apexes.empty())
+      leaving.push_back({std::move(lost), port, now + kBound, now + kLatest});
   }
   if (leaving.empty()) {
     leaving_.erase(proxy);
@@ -93,6 +94,7 @@ std::vector<model::ProxyKey> LeavingPorts::tick(SteadyTime now, const model::Mes
     const auto ends = [&](Leaving& one) {
       if (now >= one.until) return true;
       if (one.port && workload && is_endpoint(mesh, workload->workload, one.what.port)) {
+        one.until = std::min(now + kBound, one.latest);
         one.gone_in = 0;
         one.known = false;
         return false;

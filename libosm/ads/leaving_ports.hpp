@@ -18,8 +18,11 @@ namespace osm::inline v1::ads {
 
 class LeavingPorts {
  public:
-  // Time for which a port is kept for clients that do not acknowledge, or are not known.
+  // Time for which a port is kept for clients that do not acknowledge, or are not known, after the
+  // last endpoint here; and since the workload no longer serves it. An endpoint may stay while the
+  // one that replaces it waits for its proxy (ADR 0071).
   static constexpr std::chrono::seconds kBound{5};
+  static constexpr std::chrono::seconds kLatest{10};
 
   // The workload of `proxy` serves `after` in place of `before`.
   void note(const model::ProxyKey& proxy, const std::vector<translate::ServedPort>& before,
@@ -41,6 +44,7 @@ class LeavingPorts {
     translate::ServedPort what;
     bool port = true;  // false: the port stays, and only apexes leave
     SteadyTime until{};
+    SteadyTime latest{};
     std::uint64_t gone_in = 0;  // a generation in which no endpoint leads here; 0: none was seen
     bool known = false;         // all proxies had acknowledged it at the last tick
   };

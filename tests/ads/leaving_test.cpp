@@ -145,6 +145,28 @@ TEST_SUITE("ads::Hub leaving ports") {
     CHECK_FALSE(accepts());
   }
 
+  // An endpoint stays while the one that replaces it waits for its proxy.
+  TEST_CASE_FIXTURE(Fixture, "a port stays five seconds after its last endpoint, ten at most") {
+    client.hang_up();
+    mesh.put(workload(kServerId, kServer, {kOther}));
+    publish();
+    server.settle();
+    SUBCASE("after the endpoint") {
+      wait(3s);
+      mesh.set_endpoints({"10.1.0.9"});
+      publish();
+      wait(4s);
+      CHECK(accepts());
+      wait(2s);
+    }
+    SUBCASE("at most") {
+      wait(9s);
+      CHECK(accepts());
+      wait(2s);
+    }
+    CHECK_FALSE(accepts());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "what else changes meanwhile reaches the port at once") {
     REQUIRE(holds(XdsType::kRoute, "/sa/client"));
     SUBCASE("a permission is withdrawn with it") {

@@ -202,7 +202,7 @@ TEST_SUITE("ads::ReadinessTable") {
     CHECK(t.b.readiness_of(proxy, t.ports) == Readiness::kReady);
   }
 
-  TEST_CASE("a replica that disappears takes its proxies along, an unreadable board does not") {
+  TEST_CASE("a replica that disappears takes its proxies along later, an unreadable board never") {
     Tables t;
     t.b.awaited(numbered(1));
     t.run_for_a_second();
@@ -211,6 +211,9 @@ TEST_SUITE("ads::ReadinessTable") {
     CHECK(t.a.readiness_of(numbered(1), t.ports) == Readiness::kNotReady);
     t.shared.known = true;
     t.shared.said.erase("controller-b");
+    t.a.tick();
+    CHECK(t.a.readiness_of(numbered(1), t.ports) == Readiness::kNotReady);
+    t.clock.advance(ReadinessTable::kReturn);
     t.a.tick();
     CHECK(t.a.readiness_of(numbered(1), t.ports) == Readiness::kUnknown);
   }

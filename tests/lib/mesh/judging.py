@@ -63,6 +63,9 @@ class Judge:
         self.draining = 0.0  # seconds more for the same calls: open connections end after their drain time
         self.excused = collections.Counter()  # failures behind changes of these kinds
 
+    # Former endpoints serve until those that replace them do.
+    REPLACING, REPLACED = frozenset({"target_port", "selector", "version", "machine", "service_port"}), 8.0
+
     def faults(self, eras, records):
         """A sentence for each record that is wrong, in the order of time."""
         found = []
@@ -72,16 +75,16 @@ class Judge:
                 found.append((record, f"{self._shown(eras, record, possible)}: {fault}"))
         return found
 
-    def _possible(self, eras, record):
+    def _possible(self, eras, record, replaced=0.0):
         """Numbers of the eras in which a proxy that decides may be."""
         return [
             number
             for number, era in enumerate(eras)
-            if era.begun <= record.ended and record.begun <= self._end(eras, number, record)
+            if era.begun <= record.ended and record.begun <= self._end(eras, number, record, replaced)
         ]
 
-    def _end(self, eras, number, record):
-        """The time until which a proxy may be in an era."""
+    def _end(self, eras, number, record, replaced):
+        """The time until which a proxy may be in an era; `replaced` seconds longer if its servers are replaced."""
         if number + 1 == len(eras):
             return math.inf
         after = eras[number + 1]
@@ -89,9 +92,10 @@ class Judge:
         if record.outcome != DENIED:  # it or the client decided; nobody else's absence counts
             machines = machines & {record.outcome[0], self._calls[record.call].client}
         draining = self.draining if self._is_past_the_mesh(record) else 0.0
-        key = after.ended, after.denied, machines, draining
+        more = draining + (replaced if after.kind in self.REPLACING else 0.0)
+        key = after.ended, after.denied, machines, more
         if key not in self._ends:
-            seconds = self._bound + draining + (self._lag if machines & self._lagging else 0)
+            seconds = self._bound + more + (self._lag if machines & self._lagging else 0)
             self._ends[key] = self._timeline.after(after.ended, seconds, machines - after.denied)
         return self._ends[key]
 
@@ -105,7 +109,8 @@ class Judge:
             return None
         if record.outcome != DENIED:
             # The client and the server may be in two eras.
-            sent = any(record.outcome in era.offered[call] for era in some)
+            longer = self._possible(eras, record, self.REPLACED)
+            sent = any(record.outcome in eras[number].offered[call] for number in longer)
             allowed = any(record.outcome not in era.refused[call] for era in some)
             return None if sent and allowed else "answered, though it is denied or belongs to others"
         starting = any(begun <= record.ended and record.begun <= ended for begun, ended in self.starts)

@@ -154,6 +154,14 @@ class Judging(unittest.TestCase):
         lost = record(5.5, DENIED)._replace(how="503")  # a client without a cluster
         self.assertEqual(self.faults(lost), [(5.5, self.FAILED)])
 
+    def test_a_former_server_may_answer_until_its_successor_serves_and_no_policy_refuses(self):
+        self.change(0.0, {ONE})
+        self.change(5.0, {TWO}, kind="target_port")
+        self.change(6.0, {TWO}, refused={ONE})
+        self.assertEqual(self.faults(record(6.9, ONE), record(7.2, ONE)), [(7.2, self.ANSWERED)])
+        self.eras.pop()
+        self.assertEqual(self.faults(record(13.0, ONE), record(15.2, ONE)), [(15.2, self.ANSWERED)])
+
     def test_connections_past_the_mesh_may_last_for_their_drain_time(self):
         self.change(0.0, {ONE})
         self.change(5.0, {DENIED})
