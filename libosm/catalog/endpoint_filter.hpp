@@ -20,8 +20,8 @@ class EndpointFilter {
   // Lifetime: `next` lives until the last filter() of this build.
   virtual std::set<ServiceName> begin(const model::MeshSnapshot& next, bool first) = 0;
 
-  // Takes out of `endpoints`, all those of a Service, what its clients are not to know yet, and puts
-  // in what they know of the same workloads. `known`: what they know; null: nothing.
+  // Takes out of `endpoints`, all those of a Service, what its clients are not to know yet, and
+  // puts in what they know of the same workloads. `known`: what they know; null: nothing.
   virtual void filter(model::ServiceEndpoints& endpoints, const model::ServiceEndpoints* known) = 0;
 };
 

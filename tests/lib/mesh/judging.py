@@ -115,12 +115,13 @@ class Judge:
             return None if sent and allowed else "answered, though it is denied or belongs to others"
         starting = any(begun <= record.ended and record.begun <= ended for begun, ended in self.starts)
         without_cluster = record.how == "503"  # Envoy has a text for every other cause
+        unordered = self.unordered if starting and not without_cluster else ()
         for at, era in enumerate(some):
             for earlier in some[:at]:
                 # The client did not know yet, and a revocation waits for nobody.
                 if earlier.outcomes[call] & era.refused[call]:
                     return None
-                if starting and era.kind in self.unordered and not without_cluster and era.outcomes[call] - earlier.outcomes[call]:
+                if era.kind in unordered and era.outcomes[call] - earlier.outcomes[call]:
                     self.excused[era.kind] += 1
                     return None
                 if era.kind in self.cutting and self._is_past_the_mesh(record) and not without_cluster:
