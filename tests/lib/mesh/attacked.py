@@ -6,6 +6,7 @@ from lib.mesh.authority import Authority
 from lib.mesh.daemon import ShopTest
 from lib.mesh.xds_client import CLUSTERS, STATE_OF_THE_WORLD
 from lib.net import http2
+from lib.net.processes import wait_for
 
 DOMAIN = "spiffe://cluster.local"
 
@@ -42,10 +43,15 @@ class MeshTest(ShopTest):
             return connection.status(connection.open(STATE_OF_THE_WORLD, CLUSTERS))
 
     def assert_served(self, identity=None):
-        """A proxy that comes now is configured."""
-        with self.connect(identity or self.web) as connection:
+        """A proxy that comes now is configured. As Envoy does, it comes again after a GOAWAY, which new
+        connections get while there is no memory for them."""
+        wait_for("a proxy is configured", lambda: self.is_served(identity or self.web), 20, retry=http2.CLOSED)
+
+    def is_served(self, identity):
+        with self.connect(identity) as connection:
             stream = connection.open(STATE_OF_THE_WORLD, CLUSTERS)
             self.assertIn(b"envoy.config.cluster.v3.Cluster", connection.message(stream))
+        return True
 
     def resident(self):
         """The controller's memory in MB."""
