@@ -45,9 +45,9 @@ class MeshTest(ShopTest):
     def assert_served(self, identity=None):
         """A proxy that comes now is configured. As Envoy does, it comes again after a GOAWAY, which new
         connections get while there is no memory for them."""
-        wait_for("a proxy is configured", lambda: self.is_served(identity or self.web), 20, retry=http2.CLOSED)
+        wait_for("a proxy is configured", lambda: self.is_configured(identity or self.web), 20, retry=http2.CLOSED)
 
-    def is_served(self, identity):
+    def is_configured(self, identity):
         with self.connect(identity) as connection:
             stream = connection.open(STATE_OF_THE_WORLD, CLUSTERS)
             self.assertIn(b"envoy.config.cluster.v3.Cluster", connection.message(stream))
