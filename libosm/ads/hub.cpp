@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
-// Longer than Envoy waits for the endpoints of a changed cluster (initial_fetch_timeout).
-constexpr std::chrono::seconds kEndpointsWait{20};
+// Time from a change of clusters in which claims of their endpoints are doubted.
+constexpr std::chrono::seconds kReshaped{5};
+constexpr std::size_t kMostReshaped = 256;  // Services; after more changes all are doubted
 constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
 constexpr const char* kServedLongEnough =
     "the proxy certificate may only renew itself now: run `osm vm renew` on the machine; a pod "
@@ -132,7 +133,11 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   stream.beside = stands_beside(stream);
   if (!stream.beside) supersede(stream);
   stream.workload = std::move(workload);
-  stream.session.emplace(stream.transport->variant(), names_, doubts_about(key));
+  Doubts doubts = memory_.doubts(key);
+  const std::optional<NameSet> doubted = doubted_endpoints(stream);
+  if (!doubted) doubts[index_of(XdsType::kEndpoint)].unsure = true;
+  stream.session.emplace(stream.transport->variant(), names_, doubts);
+  if (doubted) stream.session->doubt_endpoints(*doubted);
   if (stream.beside)
     beside_[key].insert(stream.id);
   else
@@ -155,13 +160,32 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
 }
 
 // At another replica the last stream may have ended between changed clusters and their endpoints.
-// The proxy claims both then, and waits for the endpoints until its time-out.
-Doubts Hub::doubts_about(const model::ProxyKey& key) {
-  Doubts doubts = memory_.doubts(key);
-  if (deps_.board && reshaped_at_ &&
-      deps_.runtime.clock.steady_now() - *reshaped_at_ < kEndpointsWait)
-    doubts[index_of(XdsType::kEndpoint)].unsure = true;
-  return doubts;
+// The proxy claims both then, and would wait for the endpoints until its time-out. Result:
+// endpoints whose claims are doubted; nullopt: all.
+std::optional<NameSet> Hub::doubted_endpoints(const Stream& stream) const {
+  NameSet names;
+  if (!deps_.board) return names;
+  const SteadyTime now = deps_.runtime.clock.steady_now();
+  const auto lately = [&](SteadyTime at) { return now - at < kReshaped; };
+  const SteadyTime* client =
+      find_in(reshaped_clients_, identity_of(stream.workload->workload.account));
+  if ((reshaped_at_ && lately(*reshaped_at_)) || (client && lately(*client)) ||
+      reshaped_.size() > kMostReshaped)
+    return std::nullopt;
+  for (const auto& [name, at] : reshaped_)
+    if (const auto service = snapshot_->services.find(name); service && lately(at))
+      for (const MeshService& port : service->ports) names.push_back(port.cluster_name().str());
+  return ordered(std::move(names));
+}
+
+void Hub::note_reshaped(const model::Changes& changes) {
+  const SteadyTime now = deps_.runtime.clock.steady_now();
+  const auto is_old = [&](const auto& entry) { return now - entry.second >= kReshaped; };
+  std::erase_if(reshaped_, is_old);
+  std::erase_if(reshaped_clients_, is_old);
+  if (changes.everything) reshaped_at_ = now;
+  for (const ServiceName& service : changes.services) reshaped_[service] = now;
+  for (const ServiceIdentity& identity : changes.identities) reshaped_clients_[identity] = now;
 }
 
 void Hub::supersede(Stream& newer) {
@@ -201,8 +225,7 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes, SteadyTime since) {
   const auto before = std::exchange(snapshot_, std::move(snapshot));
   generation_before_ = before ? before->generation : 0;
-  if (before && (changes.everything || !changes.services.empty() || !changes.identities.empty()))
-    reshaped_at_ = deps_.runtime.clock.steady_now();
+  if (before) note_reshaped(changes);
   note_serving();
   note_domains(before.get());
   std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);

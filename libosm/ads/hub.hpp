@@ -225,7 +225,8 @@ class Hub {
   std::vector<StreamId> streams_of(const model::ProxyKey& key) const;
   void classify(Stream& stream, const model::MeshSnapshot* before = nullptr,
                 SteadyTime since = SteadyTime::max());
-  Doubts doubts_about(const model::ProxyKey& key);
+  std::optional<NameSet> doubted_endpoints(const Stream& stream) const;
+  void note_reshaped(const model::Changes& changes);
   void give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::uint64_t> until = {});
   void handle(Stream& stream, const std::string& bytes);
   void read_next(Stream& stream, std::size_t excess);
@@ -316,8 +317,11 @@ class Hub {
   std::function<void()> drained_;  // called after the last stream; null: it was called
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::atomic<bool> full_{false};
-  std::uint64_t generation_before_ = 0;    // generation before snapshot_
-  std::optional<SteadyTime> reshaped_at_;  // of the last change of clusters; null: none since start
+  std::uint64_t generation_before_ = 0;  // generation before snapshot_
+  // Times of changes of clusters since the start: of all, by service, and by client.
+  std::optional<SteadyTime> reshaped_at_;
+  std::map<ServiceName, SteadyTime> reshaped_;
+  std::map<ServiceIdentity, SteadyTime> reshaped_clients_;
   // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;
   std::map<StreamId, Stream> streams_;

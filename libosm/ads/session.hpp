@@ -77,6 +77,9 @@ class Session {
   Effect on_request(const Request& request);
   Result<Effect> on_request(const DeltaRequest& request);
 
+  // Delta: these endpoints are sent even if the proxy's first request claims them.
+  void doubt_endpoints(const NameSet& names) { rewarmed_ = joined(rewarmed_, names); }
+
   // Replaces the target sets. Pointer-equal sets cost nothing.
   void set_resources(const ResourceSets& sets);
 
@@ -265,7 +268,7 @@ class Session {
   bool users_known_ = true;
   // Delta only: start of keeping clusters that the last stream left over.
   std::optional<SteadyTime> leftovers_since_;
-  // Delta only: resources that clusters wait for, sent before the proxy asked for their endpoints.
+  // Delta only: endpoints that clusters wait for, or may wait for, though they are claimed.
   NameSet rewarmed_;
 };
 
