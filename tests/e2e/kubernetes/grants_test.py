@@ -144,15 +144,26 @@ class GrantsTest(kubecase.MeshCase):
                 30,
             )
         cls.mesh.install()
-        # A replica goes, and takes its Lease with it; whoever starts first makes the record.
+        # A replica goes, and takes its Lease with it; whoever is first makes the record.
         for daemon in ("osm-injector", "osm-controller"):
-            cls.api.delete("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
-            cls.restart(mesh.SYSTEM, daemon)
-            cls.api.get("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
+            wait_for(
+                f"{daemon} makes the record",
+                lambda d=daemon: cls.makes_the_record(d),
+                120,
+                retry=(json.JSONDecodeError,),
+            )
         # The CA that is there anyway, declared.
         cls.api.apply(
             root("declared", {"tresor": {"ca": {"secretRef": {"name": "osm-ca-bundle", "namespace": mesh.SYSTEM}}}})
         )
+
+    @classmethod
+    def makes_the_record(cls, daemon):
+        """False if another daemon, which runs, made it first."""
+        cls.api.delete("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
+        cls.restart(mesh.SYSTEM, daemon)
+        cls.api.get("ConfigMap", mesh.SYSTEM, "osm-root-rotation")
+        return ("create", "configmaps", mesh.SYSTEM) in cls.used(daemon)
 
     def granted(self, account):
         """{(verb, resource, namespace or "*")}; by name counts as its resource."""
@@ -167,10 +178,11 @@ class GrantsTest(kubecase.MeshCase):
             for verb in verbs
         }
 
-    def used(self, account):
+    @classmethod
+    def used(cls, account):
         """The requested verb, and the verb that an apply needs to create."""
         found = set()
-        for (verb, resource, ns), codes in self.cluster.requests_of(account).items():
+        for (verb, resource, ns), codes in cls.cluster.requests_of(account).items():
             if all(code == 403 for code in codes):
                 continue
             for verb_used in {verb} | ({"create"} if verb == "patch" and 201 in codes else set()):
