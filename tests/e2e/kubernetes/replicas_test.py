@@ -263,8 +263,10 @@ class ReplicasTest(ReplicaCase):
         by_replica = {p["metadata"]["name"]: self.proxies_of(p) for p in self.pods(mesh.SYSTEM, "osm-controller")}
         self.assertEqual({r: [p["replica"] for p in proxies].count(r) for r in by_replica}, by_replica)
         for proxy in proxies:  # whichever replica it is connected to
-            part = self.osm_json("proxy", "get", "listeners", proxy["name"])
-            self.assertIn("dynamic_listeners", part)
+            wait_for(  # it may have connected anew just now
+                f"the listeners of {proxy['name']} are told",
+                lambda name=proxy["name"]: "dynamic_listeners" in self.osm_json("proxy", "get", "listeners", name),
+            )
         status = self.osm_json("status", "traffictarget", f"{NS}/access", "--wait")
         self.assertEqual(["Applied", 3, 3, []], [status[k] for k in ("phase", "concerned", "applied", "not_connected")])
         client, server = (next(p["name"] for p in proxies if f"/{a}-" in p["name"]) for a in ("client", "server"))
