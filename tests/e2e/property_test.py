@@ -17,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -31,7 +32,7 @@ from lib.mesh.lanes import Lane
 from lib.mesh.reference import DENIED, gateway, outside
 from lib.mesh.rig import ADS_PORT
 from lib.net.netns import Switch, ip
-from lib.net.processes import MOST_STRETCHED, CommandFailed, FairClock, Timeout, wait_for, waits_of
+from lib.net.processes import MOST_STRETCHED, CommandFailed, FairClock, NotYet, Timeout, wait_for, waits_of
 
 LONG = bool(os.environ.get("OSM_TEST_LONG"))
 SEQUENCES = 500 if LONG else 25
@@ -180,15 +181,30 @@ class Property(meshcase.MeshCase):
         return "unavailable" not in codes
 
     def wait_until_applied(self, made, at):
-        """Until every proxy that is connected to these controllers has acknowledged the objects."""
+        """Until every proxy that is connected to these controllers has acknowledged the objects. Each is
+        asked about its own: what it knows of the others is a second old, and a killed one counts for 15."""
 
         def applied():
             self.tend()
             for name in at:
-                admin.generation_everywhere(self.rig.state_of(name), made)
+                self.check_own_proxies(self.rig.state_of(name), made)
             return True
 
         wait_for("every proxy acknowledges the change", applied, 20)
+
+    def check_own_proxies(self, state, made):
+        """Not yet: NotYet."""
+        own = {proxy["name"] for proxy in admin.own_proxies(state)}
+        for thing in made:
+            status, answer = admin.ask(state, "GET", admin.status_path(thing))
+            if status == 404:
+                continue
+            if status != 200:
+                raise NotYet((status, answer))
+            behind = [lag["workload"] for lag in answer["lagging"] if lag["workload"] in own]
+            others = answer["replicas_behind"] + answer["replicas_unknown"]
+            if behind or (answer["phase"] not in ("Applied", "Rejected") and not others and not answer["lagging"]):
+                raise NotYet((answer["object"], answer["phase"], behind))
 
     def available(self):
         """The controllers that are not being restarted."""
@@ -215,9 +231,16 @@ class Property(meshcase.MeshCase):
                 {name: at for name, at in self.places().items() if at != sequence.places[name]} == {}
                 and len(self.places()) == len(self.rig.machines)
             ),
-            20,
+            60,  # Envoy tries again after 30 s at most
         )
+        time.sleep(0.3)  # another controller reads later what this one wrote
+        wait_for("no endpoint waits", lambda: not any(map(self.endpoints_waiting, self.controllers)), 20)
         self.wait_until_applied([*put, *deleted], self.controllers)
+
+    def endpoints_waiting(self, name):
+        """Number of those that wait for their proxies at a controller."""
+        told = self.rig.http(name, "/metrics")[1]
+        return float(re.search(r"^osm_endpoints_waiting (\S+)$", told, re.M)[1])
 
     def places(self):
         """{machine: the controller that its proxy is connected to}."""
