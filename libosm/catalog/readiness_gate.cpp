@@ -1,7 +1,6 @@
 #include "catalog/readiness_gate.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -81,14 +80,13 @@ void ReadinessGate::filter(model::ServiceEndpoints& endpoints,
   if (Waits* held = find_in(waiting_, endpoints.service)) before = std::move(*held);
   Waits waits;
   if (!first_) {
-    const auto hidden = std::partition(endpoints.endpoints.begin(), endpoints.endpoints.end(),
-                                       [&](const Endpoint& endpoint) {
-                                         return (known && has_place_of(*known, endpoint)) ||
-                                                !hides(endpoints.service, endpoint, before, waits);
-                                       });
-    const std::vector<Endpoint> waiting(hidden, endpoints.endpoints.end());
-    endpoints.endpoints.erase(hidden, endpoints.endpoints.end());
-    std::sort(endpoints.endpoints.begin(), endpoints.endpoints.end());
+    std::vector<Endpoint> waiting;
+    std::erase_if(endpoints.endpoints, [&](const Endpoint& endpoint) {
+      if (known && has_place_of(*known, endpoint)) return false;
+      if (!hides(endpoints.service, endpoint, before, waits)) return false;
+      waiting.push_back(endpoint);
+      return true;
+    });
     if (known && !waiting.empty()) keep_former(*known, waiting, endpoints.endpoints);
   }
   if (waits.empty()) {
