@@ -81,7 +81,7 @@ std::string pod_of(const std::string& controller) {
 }
 
 // Each controller lists all proxies, and only of its own the time since which they are connected.
-// Those of a controller that did not answer are as others know them.
+// Others know the proxies of a controller that did not answer.
 void keep_own(json::object& answer, const std::string& replica,
               const std::set<std::string>& answered) {
   json::value* proxies = answer.if_contains("proxies");

@@ -170,7 +170,7 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
     if (names.empty() || !p.subscribed) continue;
-    // What a parent names that the last stream left over is not known.
+    // A parent that the last stream left over may name them.
     if (!p.sent || p.awaiting || leaves_over(p)) {
       names.clear();
     } else {

@@ -345,7 +345,8 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next());
   }
 
-  // Of older listeners and routes a proxy tells the versions only, and they may name the cluster.
+  // A proxy tells only the versions of its older listeners and routes, and they may name the
+  // cluster.
   TEST_CASE_FIXTURE(Fixture,
                     "a claimed cluster that is gone stays for older listeners and routes") {
     constexpr XdsType kLds = XdsType::kListener;

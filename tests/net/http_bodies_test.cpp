@@ -86,7 +86,7 @@ TEST_SUITE("net::HttpServer, bodies") {
       slow.back()->send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" +
                         std::string(99'999, 'x'));
     }
-    // Where it gets no core for half a second, it is a slow one itself.
+    // A request that gets no core for half a second is a slow one itself.
     const auto answer = [&] {
       Result<Response> response = s.call("POST", "/", std::string(100'000, 'x'));
       for (int again = 0; !response.ok() && again < 5; ++again)
