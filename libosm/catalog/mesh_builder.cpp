@@ -149,19 +149,21 @@ std::set<std::string> MeshBuilder::refresh_addresses(const SpecChanges& spec) {
   return addresses_.settle();
 }
 
-// The merged endpoints without those of denied accounts and at addresses of other namespaces; null:
-// no provider knows the service.
+// True for endpoints of denied accounts, and at addresses of other namespaces.
+bool MeshBuilder::refuses(const Endpoint& endpoint) const {
+  return next_.denied->accounts.contains(endpoint.identity) ||
+         addresses_.is_lost(endpoint.address, endpoint.identity.ns);
+}
+
+// The merged endpoints without refused ones; null: no provider knows the service.
 std::shared_ptr<const endpoint::MergedService> MeshBuilder::served(
     const ServiceName& service) const {
   auto merged = endpoints_.find(service);
-  const auto denied = [&](const Endpoint& endpoint) {
-    return next_.denied->accounts.contains(endpoint.identity) ||
-           addresses_.is_lost(endpoint.address, endpoint.identity.ns);
-  };
-  if (!merged || std::none_of(merged->endpoints.begin(), merged->endpoints.end(), denied))
+  const auto refused = [&](const Endpoint& endpoint) { return refuses(endpoint); };
+  if (!merged || std::none_of(merged->endpoints.begin(), merged->endpoints.end(), refused))
     return merged;
   endpoint::MergedService rest = *merged;
-  std::erase_if(rest.endpoints, denied);
+  std::erase_if(rest.endpoints, refused);
   return std::make_shared<const endpoint::MergedService>(std::move(rest));
 }
 
@@ -212,7 +214,11 @@ void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
     const auto merged = served(name);
     model::ServiceEndpoints endpoints{name, {}};
     if (merged) endpoints = resolve_endpoints(*merged);
-    if (filter_) filter_->filter(endpoints, edit.before().find(name).get());
+    if (filter_) {
+      filter_->filter(endpoints, edit.before().find(name).get());
+      // What clients knew may be refused by now.
+      std::erase_if(endpoints.endpoints, [&](const Endpoint& one) { return refuses(one); });
+    }
     if (merged) {
       edit.put(std::move(endpoints));
     } else {

@@ -120,6 +120,7 @@ class MeshBuilder {
   void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
                     const PolicyIndex& index_before);
 
+  bool refuses(const Endpoint& endpoint) const;
   std::shared_ptr<const endpoint::MergedService> served(const ServiceName& service) const;
   RouteObjects route_objects() const;
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);

@@ -1,6 +1,8 @@
 #include "catalog/readiness_gate.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -16,13 +18,14 @@ bool by_place(const Endpoint& a, const Endpoint& b) {
   return std::tie(a.address, a.port) < std::tie(b.address, b.port);
 }
 
-bool is_same_member(const Endpoint& a, const Endpoint& b) {
-  return a.address == b.address && a.identity == b.identity && a.service_port == b.service_port;
-}
+// Who serves which port of a Service, whatever its own port is.
+using Member = std::tuple<std::string_view, const ServiceIdentity&, std::string_view>;
+Member member_of(const Endpoint& one) { return {one.address, one.identity, one.service_port}; }
 
-bool any_serves(const std::vector<Endpoint>& endpoints, const std::string& service_port) {
-  return std::any_of(endpoints.begin(), endpoints.end(),
-                     [&](const Endpoint& one) { return one.service_port == service_port; });
+std::set<std::string_view> service_ports(const std::vector<Endpoint>& endpoints) {
+  std::set<std::string_view> ports;
+  for (const Endpoint& one : endpoints) ports.insert(one.service_port);
+  return ports;
 }
 
 }  // namespace
@@ -101,24 +104,24 @@ void ReadinessGate::filter(model::ServiceEndpoints& endpoints,
 void ReadinessGate::keep_former(const model::ServiceEndpoints& known,
                                 const std::vector<Endpoint>& waiting,
                                 std::vector<Endpoint>& endpoints) const {
-  std::vector<Endpoint> kept;
-  const auto keep_if = [&](const auto& wanted) {
-    for (const Endpoint& former : known.endpoints)
-      if (!std::binary_search(endpoints.begin(), endpoints.end(), former, by_place) &&
-          may_serve(former) && wanted(former))
-        kept.push_back(former);
+  std::set<Member> members;
+  for (const Endpoint& one : waiting) members.insert(member_of(one));
+  const std::set<std::string_view> waited = service_ports(waiting);
+  std::vector<Endpoint> stay, left;
+  for (const Endpoint& former : known.endpoints) {
+    if (!waited.contains(former.service_port) || !may_serve(former) ||
+        std::binary_search(endpoints.begin(), endpoints.end(), former, by_place))
+      continue;
+    (members.contains(member_of(former)) ? stay : left).push_back(former);
+  }
+  const auto keep = [&](std::vector<Endpoint> kept) {
+    endpoints.insert(endpoints.end(), std::make_move_iterator(kept.begin()),
+                     std::make_move_iterator(kept.end()));
   };
-  keep_if([&](const Endpoint& former) {
-    return std::any_of(waiting.begin(), waiting.end(),
-                       [&](const Endpoint& one) { return is_same_member(former, one); });
-  });
-  keep_if([&](const Endpoint& former) {
-    return any_serves(waiting, former.service_port) &&
-           !any_serves(endpoints, former.service_port) &&
-           std::none_of(waiting.begin(), waiting.end(),
-                        [&](const Endpoint& one) { return is_same_member(former, one); });
-  });
-  endpoints.insert(endpoints.end(), kept.begin(), kept.end());
+  keep(std::move(stay));
+  const std::set<std::string_view> served = service_ports(endpoints);
+  std::erase_if(left, [&](const Endpoint& one) { return served.contains(one.service_port); });
+  keep(std::move(left));
   std::sort(endpoints.begin(), endpoints.end());
 }
 

@@ -279,6 +279,19 @@ TEST_SUITE("catalog::ReadinessGate") {
     CHECK(ports() == std::map<std::string, std::uint16_t>{{first, 9090}});
   }
 
+  TEST_CASE("members that left go while another one stays at its former port") {
+    Mesh mesh;
+    mesh.join(0);
+    mesh.join(1);
+    mesh.build();
+    for (const int machine : {0, 1}) mesh.acknowledge(machine);
+    mesh.spec.put(service("store", "10.1.0.1", {service_port("http", 80, 9090)}));
+    mesh.leave(1);
+    mesh.build();
+    CHECK(mesh.announced(0));
+    CHECK_FALSE(mesh.announced(1));
+  }
+
   TEST_CASE("members that left stay until one of the new ones is ready") {
     Mesh mesh;
     mesh.join(0);
@@ -310,6 +323,20 @@ TEST_SUITE("catalog::ReadinessGate") {
       mesh.build();
       CHECK_FALSE(mesh.announced(0));
       CHECK(mesh.announced_in() == 2);
+    }
+    SUBCASE("unless another namespace has their address") {
+      replace();
+      Workload machine = mesh.workload_of(0);
+      machine.claimed_by = {kinds::kVirtualMachine, kNs, "m0"};
+      mesh.vm.put_workload(machine);
+      mesh.build();
+      CHECK(mesh.announced(0));
+      Workload pod = workload("pod", "u9", "store", Mesh::address(0), {});
+      pod.name.ns = pod.account.ns = "other";
+      mesh.spec.put_namespace("other");
+      mesh.vm.put_workload(pod);
+      mesh.build();
+      CHECK(mesh.announced_in() == 0);
     }
     SUBCASE("unless their workload is gone") {
       replace();
