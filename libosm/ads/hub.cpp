@@ -204,6 +204,7 @@ void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime
   for (const ServiceName& service : stream.workload->workload.services)
     selected_by_[service].insert(stream.id);
   translate::ProxyClass proxy_class = class_in(mesh_of(stream), stream);
+  if (!stream.proxy_class) recall_leaving(stream, proxy_class.own_ports);
   if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
   proxy_class.leaving = leaving_.of(stream.key());
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
@@ -225,7 +226,8 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
                       const model::Changes& changes, SteadyTime since) {
   const auto before = std::exchange(snapshot_, std::move(snapshot));
   generation_before_ = before ? before->generation : 0;
-  if (before) note_reshaped(changes);
+  if (before) leaving_.remember(before, deps_.runtime.clock.steady_now());
+  if (before && deps_.board) note_reshaped(changes);
   note_serving();
   note_domains(before.get());
   std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);

@@ -264,6 +264,7 @@ class Hub {
   static bool is_whole(Stream& stream);
   const model::MeshSnapshot& mesh_of(const Stream& stream) const;
   translate::ProxyClass class_in(const model::MeshSnapshot& mesh, const Stream& stream) const;
+  void recall_leaving(const Stream& stream, const std::vector<MeshService>& own_ports);
   void note_leaving(const Stream& stream, const model::MeshSnapshot& before,
                     const std::vector<MeshService>& own_ports);
   bool refuses(const Stream& stream) const;

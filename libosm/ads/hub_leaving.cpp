@@ -25,6 +25,13 @@ void Hub::note_leaving(const Stream& stream, const model::MeshSnapshot& before,
                 translate::served_ports(*snapshot_, own_ports), deps_.runtime.clock.steady_now());
 }
 
+// The stream is new, and has these ports.
+void Hub::recall_leaving(const Stream& stream, const std::vector<MeshService>& own_ports) {
+  if (refuses(stream)) return leaving_.forget(stream.key());
+  leaving_.recall(stream.key(), translate::served_ports(*snapshot_, own_ports),
+                  deps_.runtime.clock.steady_now());
+}
+
 // The generation that all proxies of the mesh have acknowledged; 0: some are not connected here.
 // They may be another replica's, and they may send requests without any controller.
 std::uint64_t Hub::acknowledged_by_all() const {
@@ -36,6 +43,7 @@ std::uint64_t Hub::acknowledged_by_all() const {
 }
 
 void Hub::tick_leaving(SteadyTime now) {
+  leaving_.forget_meshes(now);
   if (leaving_.empty()) return;
   for (const model::ProxyKey& proxy : leaving_.tick(now, *snapshot_, acknowledged_by_all()))
     for (const StreamId id : streams_of(proxy)) classify(streams_.at(id));

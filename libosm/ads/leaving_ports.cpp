@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/maps.hpp"
+#include "model/own_ports.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
@@ -31,6 +32,15 @@ std::vector<ServiceName> joined(const std::vector<ServiceName>& a,
   return both;
 }
 
+void add(std::vector<ServedPort>& ports, const ServedPort& one) {
+  const auto same = find_port(ports, one.port);
+  if (same == ports.end()) {
+    ports.push_back(one);
+  } else {
+    same->apexes = joined(same->apexes, one.apexes);
+  }
+}
+
 // True if clients still have an endpoint of the workload at this port.
 bool is_endpoint(const model::MeshSnapshot& mesh, const Workload& workload,
                  const MeshService& port) {
@@ -55,14 +65,23 @@ void LeavingPorts::note(const model::ProxyKey& proxy, const std::vector<ServedPo
     one.what.apexes = minus(one.what.apexes, back->apexes);
   }
   std::erase_if(leaving, [](const Leaving& one) { return !one.port && one.what.apexes.empty(); });
+  add_lost(leaving, before, after, now + kBound, now + kLatest);
+  keep(proxy, std::move(leaving));
+}
+
+void LeavingPorts::add_lost(std::vector<Leaving>& leaving, const std::vector<ServedPort>& before,
+                            const std::vector<ServedPort>& after, SteadyTime until,
+                            SteadyTime latest) {
   for (const ServedPort& one : before) {
     const auto stays = find_port(after, one.port);
     const bool port = stays == after.end();
     ServedPort lost = one;
     if (!port) lost.apexes = minus(one.apexes, stays->apexes);
-    if (port || !lost.apexes.empty())
-      leaving.push_back({std::move(lost), port, now + kBound, now + kLatest});
+    if (port || !lost.apexes.empty()) leaving.push_back({std::move(lost), port, until, latest});
   }
+}
+
+void LeavingPorts::keep(const model::ProxyKey& proxy, std::vector<Leaving> leaving) {
   if (leaving.empty()) {
     leaving_.erase(proxy);
   } else {
@@ -70,18 +89,39 @@ void LeavingPorts::note(const model::ProxyKey& proxy, const std::vector<ServedPo
   }
 }
 
+void LeavingPorts::remember(std::shared_ptr<const model::MeshSnapshot> mesh, SteadyTime now) {
+  if (!former_.empty() && now - former_.back().until < kApart) return;
+  former_.push_back({std::move(mesh), now});
+}
+
+void LeavingPorts::forget_meshes(SteadyTime now) {
+  while (!former_.empty() && now - former_.front().until >= kLatest) former_.pop_front();
+}
+
+void LeavingPorts::recall(const model::ProxyKey& proxy, const std::vector<ServedPort>& after,
+                          SteadyTime now) {
+  forget_meshes(now);
+  std::vector<Leaving> leaving;
+  if (const std::vector<Leaving>* held = find_in(leaving_, proxy)) leaving = *held;
+  std::vector<ServedPort> known = after;
+  for (const ServedPort& one : of(proxy)) add(known, one);
+  for (auto former = former_.rbegin(); former != former_.rend(); ++former) {
+    const auto workload = former->mesh->workloads.find(proxy);
+    if (!workload) continue;
+    const auto own = model::own_ports_of(former->mesh->services, workload->workload).ports;
+    const std::vector<ServedPort> before = translate::served_ports(*former->mesh, own);
+    const SteadyTime latest = former->until + kLatest;
+    add_lost(leaving, before, known, std::min(now + kBound, latest), latest);
+    for (const ServedPort& one : before) add(known, one);
+  }
+  keep(proxy, std::move(leaving));
+}
+
 std::vector<ServedPort> LeavingPorts::of(const model::ProxyKey& proxy) const {
   std::vector<ServedPort> ports;
   const std::vector<Leaving>* leaving = find_in(leaving_, proxy);
   if (!leaving) return ports;
-  for (const Leaving& one : *leaving) {
-    const auto same = find_port(ports, one.what.port);
-    if (same == ports.end()) {
-      ports.push_back(one.what);
-    } else {
-      same->apexes = joined(same->apexes, one.what.apexes);
-    }
-  }
+  for (const Leaving& one : *leaving) add(ports, one.what);
   std::sort(ports.begin(), ports.end());
   return ports;
 }

@@ -2,12 +2,17 @@
 // workload has left a Service. Until then its proxy keeps accepting, with the policies of the
 // newest snapshot, so that a removal never waits for anything else (ADR 0034).
 //
+// A proxy may also connect after its workload has left, before or beside its clients: their
+// controller went. So the meshes of the last seconds are remembered.
+//
 // Not synchronized.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
@@ -27,6 +32,14 @@ class LeavingPorts {
   // The workload of `proxy` serves `after` in place of `before`.
   void note(const model::ProxyKey& proxy, const std::vector<translate::ServedPort>& before,
             const std::vector<translate::ServedPort>& after, SteadyTime now);
+  // `mesh` was the newest one until now.
+  void remember(std::shared_ptr<const model::MeshSnapshot> mesh, SteadyTime now);
+  // The proxy has connected, and its workload serves `after`. Notes what else the workload served
+  // in a remembered mesh.
+  void recall(const model::ProxyKey& proxy, const std::vector<translate::ServedPort>& after,
+              SteadyTime now);
+  // Call it every second.
+  void forget_meshes(SteadyTime now);
   // Ports that the proxy keeps, as in translate::ProxyClass.
   std::vector<translate::ServedPort> of(const model::ProxyKey& proxy) const;
   void forget(const model::ProxyKey& proxy) { leaving_.erase(proxy); }
@@ -49,7 +62,21 @@ class LeavingPorts {
     bool known = false;         // all proxies had acknowledged it at the last tick
   };
 
+  struct Former {
+    std::shared_ptr<const model::MeshSnapshot> mesh;
+    SteadyTime until;
+  };
+  // One mesh of so much time is remembered.
+  static constexpr std::chrono::milliseconds kApart{500};
+
+  static void add_lost(std::vector<Leaving>& leaving,
+                       const std::vector<translate::ServedPort>& before,
+                       const std::vector<translate::ServedPort>& after, SteadyTime until,
+                       SteadyTime latest);
+  void keep(const model::ProxyKey& proxy, std::vector<Leaving> leaving);
+
   std::map<model::ProxyKey, std::vector<Leaving>> leaving_;
+  std::deque<Former> former_;  // oldest first
 };
 
 }  // namespace osm::inline v1::ads

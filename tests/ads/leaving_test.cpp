@@ -57,10 +57,13 @@ struct Fixture : HubRig {
     mesh.set_endpoints({kAddress, "10.1.0.9"});
     publish();
   }
-  void leave() {
+  void publish_leaving() {
     mesh.put(workload(kServerId, kServer, {kOther}));
     mesh.set_endpoints({"10.1.0.9"});
     publish();
+  }
+  void leave() {
+    publish_leaving();
     server.settle();
   }
   void wait(std::chrono::seconds time, RigProxy* reading = nullptr) {
@@ -217,6 +220,29 @@ TEST_SUITE("ads::Hub leaving ports") {
     subscribe(again);
     CHECK(accepts());
     wait(6s, &again);
+    CHECK_FALSE(accepts());
+  }
+
+  // Its controller, and that of its clients, went just then.
+  TEST_CASE_FIXTURE(Fixture, "a server that connects after it has left keeps the port likewise") {
+    server.hang_up();
+    publish_leaving();
+    mesh.put(workload(kServerId, kServer, {kOther, ServiceName{"server", "third"}}));
+    publish();
+    RigProxy again = connect_server();
+    subscribe(again);
+    CHECK(accepts());
+    CHECK(holds(XdsType::kListener, "inbound_server/other_14002_http"));
+    wait(6s, &again);
+    CHECK_FALSE(accepts());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a server that connects ten seconds after it has left keeps nothing") {
+    server.hang_up();
+    publish_leaving();
+    executor.run_for(10s);
+    RigProxy again = connect_server();
+    subscribe(again);
     CHECK_FALSE(accepts());
   }
 
