@@ -255,6 +255,25 @@ class Runs(unittest.TestCase):
         counts = "0 killed, 2 survived, 0 does not compile, 0 timed out, 0 not tried (OSM_TEST_SEED=5)"
         self.assertEqual(tables[0][3:], [counts])
 
+    def test_a_planted_fault_must_be_found_as_it_says(self):
+        fault = {"file": "libosm/tiny/clamp.cpp", "before": "value < 0", "after": "value < 9", "says": "TEST CASE:  b"}
+        told = {"build": BUILD.replace("{room}", "tiny"), "test": "./tiny_test", "faults": [fault]}
+
+        def ends_with(status):
+            self.write("planted.json", json.dumps(told))
+            return self.run_tool("--planted", self.project / "planted.json", status=status)
+
+        fault["after"] = "value > 100"
+        self.assertRegex(ends_with(0)[0], r"clamp\.cpp +5 +.*killed by: TEST CASE:  below\n1 killed")
+        fault["says"] = "TEST CASE:  seven"
+        self.assertIn("survived by: exit status 1 for another reason", ends_with(1)[0])
+        fault["before"] = "value"
+        self.assertIn("libosm/tiny/clamp.cpp has 8 times and not once: value", ends_with(2)[1])
+
+    def test_the_planted_faults_of_the_tree_can_be_planted(self):
+        _, _, mutants = load().planted(TOOL.parents[1] / "tests/e2e/planted.json")
+        self.assertEqual(len(mutants), 3)
+
     def test_a_bound_on_time_leaves_mutants_out(self):
         out, _ = self.run_tool("tiny", "--limit", "2", "--minutes", "0", build="false")
         self.assertIn("0 timed out, 2 not tried (OSM_TEST_SEED=7)", out)
