@@ -9,6 +9,7 @@ were connected to a controller.
 
 import bisect
 import collections
+import itertools
 import math
 
 from lib.mesh.reference import DENIED
@@ -63,41 +64,57 @@ class Judge:
         self.draining = 0.0  # seconds more for the same calls: open connections end after their drain time
         self.excused = collections.Counter()  # failures behind changes of these kinds
 
-    # Former endpoints serve until those that replace them do.
+    # Former endpoints serve until those that replace them do, and those of a machine that was denied wait for it.
     REPLACING, REPLACED = frozenset({"target_port", "selector", "version", "machine", "service_port"}), 8.0
 
     def faults(self, eras, records):
         """A sentence for each record that is wrong, in the order of time."""
         found = []
         for record in sorted(records, key=lambda record: record.begun):
-            possible = self._possible(eras, record)
+            machines = self._machines[record.call]
+            if record.outcome != DENIED:  # it or the client decided; nobody else's absence counts
+                machines = machines & {record.outcome[0], self._calls[record.call].client}
+            possible = self._possible(eras, record, machines)
             if fault := self._fault(eras, record, possible):
                 found.append((record, f"{self._shown(eras, record, possible)}: {fault}"))
         return found
 
-    def _possible(self, eras, record, replaced=0.0):
-        """Numbers of the eras in which a proxy that decides may be."""
+    def _possible(self, eras, record, machines, replaced=0.0, denied_too=False):
+        """Numbers of the eras in which one of these proxies may be. A denied one is in no era, unless `denied_too`:
+        it may keep what it knew until it has connected again."""
         return [
             number
             for number, era in enumerate(eras)
-            if era.begun <= record.ended and record.begun <= self._end(eras, number, record, replaced)
+            if era.begun <= record.ended
+            and record.begun <= self._end(eras, number, record, machines, replaced, denied_too)
         ]
 
-    def _end(self, eras, number, record, replaced):
+    def _end(self, eras, number, record, machines, replaced, denied_too):
         """The time until which a proxy may be in an era; `replaced` seconds longer if its servers are replaced."""
         if number + 1 == len(eras):
             return math.inf
         after = eras[number + 1]
-        machines = self._machines[record.call]
-        if record.outcome != DENIED:  # it or the client decided; nobody else's absence counts
-            machines = machines & {record.outcome[0], self._calls[record.call].client}
-        draining = self.draining if self._is_past_the_mesh(record) else 0.0
-        more = draining + (replaced if after.kind in self.REPLACING else 0.0)
-        key = after.ended, after.denied, machines, more
+        more = self.draining if self._is_past_the_mesh(record) else 0.0
+        more += replaced if after.kind in self.REPLACING else 0.0
+        counted = machines if denied_too else machines - after.denied
+        key = after.ended, counted, bool(machines & self._lagging), more
         if key not in self._ends:
             seconds = self._bound + more + (self._lag if machines & self._lagging else 0)
-            self._ends[key] = self._timeline.after(after.ended, seconds, machines - after.denied)
+            self._ends[key] = self._timeline.after(after.ended, seconds, counted)
         return self._ends[key]
+
+    def _lacks_endpoints(self, eras, record, possible):
+        """True if a server that a change let back into the mesh is the one that may be missing: its endpoint waits
+        until its proxy has connected."""
+        if "no healthy upstream" not in record.how and self._calls[record.call].kind == "http":
+            return False
+        machines = self._machines[record.call]
+        returning = set()
+        for before, after in itertools.pairwise(eras):
+            back = before.denied - after.denied
+            if back and record.begun <= self._timeline.after(after.ended, self._bound + self.REPLACED, machines - after.denied):
+                returning |= back
+        return any(returning & {machine for machine, _ in eras[number].offered[record.call]} for number in possible)
 
     def _is_past_the_mesh(self, record):
         return self._machines[record.call] == {self._calls[record.call].client}
@@ -109,9 +126,11 @@ class Judge:
             return None
         if record.outcome != DENIED:
             # The client and the server may be in two eras.
-            longer = self._possible(eras, record, self.REPLACED)
-            sent = any(record.outcome in eras[number].offered[call] for number in longer)
-            allowed = any(record.outcome not in era.refused[call] for era in some)
+            client, server = {self._calls[call].client}, {record.outcome[0]}
+            sending = self._possible(eras, record, self._machines[call] & client, self.REPLACED)
+            serving = self._possible(eras, record, self._machines[call] & server, denied_too=True)
+            sent = any(record.outcome in eras[number].offered[call] for number in sending)
+            allowed = any(record.outcome not in eras[number].refused[call] for number in serving)
             return None if sent and allowed else "answered, though it is denied or belongs to others"
         starting = any(begun <= record.ended and record.begun <= ended for begun, ended in self.starts)
         without_cluster = record.how == "503"  # Envoy has a text for every other cause
@@ -127,6 +146,8 @@ class Judge:
                 if era.kind in self.cutting and self._is_past_the_mesh(record) and not without_cluster:
                     self.excused[era.kind] += 1
                     return None
+        if self._lacks_endpoints(eras, record, possible):
+            return None
         return "failed, though it is allowed before and after"
 
     def _shown(self, eras, record, possible):

@@ -162,6 +162,28 @@ class Judging(unittest.TestCase):
         self.eras.pop()
         self.assertEqual(self.faults(record(13.0, ONE), record(15.2, ONE)), [(15.2, self.ANSWERED)])
 
+    def test_a_machine_that_was_denied_may_be_missing_until_its_endpoint_is_announced(self):
+        self.change(0.0, {ONE, TWO}, denied={"api-1"})
+        self.change(5.0, {ONE, TWO})
+        self.change(6.0, {ONE})
+        missing = [record(at, DENIED)._replace(how="503 no healthy upstream") for at in (13.0, 14.2)]
+        self.assertEqual(self.faults(*missing), [(14.2, self.FAILED)])
+        self.assertEqual(self.faults(record(13.0, DENIED)), [(13.0, self.FAILED)])
+
+    def test_a_machine_that_was_denied_may_apply_what_it_knew_for_a_second_of_its_connection(self):
+        self.change(0.0, {ONE})
+        self.change(2.0, {DENIED}, denied={"api-1"})
+        self.change(4.0, {DENIED}, refused={ONE}, denied={"api-1"})
+        self.change(6.0, {DENIED}, offered={ONE}, refused={ONE})
+        self.timeline = Timeline(0.0)
+        self.timeline.add(2.2, 2.2, ())
+        self.timeline.add(8.0, 5.8, {"api-1"})
+        self.timeline.add(19.0, 11.0, ())
+        self.assertEqual(
+            self.faults(record(5.5, ONE), record(8.5, ONE), record(9.2, ONE)),
+            [(5.5, self.ANSWERED), (9.2, self.ANSWERED)],
+        )
+
     def test_connections_past_the_mesh_may_last_for_their_drain_time(self):
         self.change(0.0, {ONE})
         self.change(5.0, {DENIED})
