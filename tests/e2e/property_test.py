@@ -143,7 +143,7 @@ class Property(meshcase.MeshCase):
             namespace = self.rig.machines[name].namespace
             self.lanes[name] = [
                 Lane(f"{name}, kept", namespace, keeps=True, pause=0.015),
-                Lane(f"{name}, new", namespace, keeps=False, pause=0.03),
+                Lane(f"{name}, new", namespace, keeps=False, pause=0.02),
             ]
         self.lanes[gateway(changes.GATEWAY)] = [Lane("gateway", outer, True, 0.05, changes.GATEWAY)]
         for lane in self.all_lanes():
@@ -387,7 +387,7 @@ class Property(meshcase.MeshCase):
                 self.wait_until_applied([step.put or step.delete], at)
 
     def wait_until_settled(self, last):
-        """Until the last change must hold everywhere, and each call was made twice since."""
+        """Until the last change must hold everywhere, and each call was made since."""
         wait = BOUND + WAYS * LAG
         absent = frozenset(self.rig.machines) - last.denied
         wait_for(
@@ -398,10 +398,10 @@ class Property(meshcase.MeshCase):
         self.wait_for_rounds()
 
     def wait_for_rounds(self):
-        """Until each lane has made each of its calls twice."""
-        lanes = {lane: (len(lane.taken()), 2 * len(lane.given())) for lane in self.all_lanes() if lane.given()}
+        """Until each lane has made each of its calls."""
+        lanes = {lane: (len(lane.taken()), len(lane.given()) + 1) for lane in self.all_lanes() if lane.given()}
         wait_for(
-            "each call is made twice",
+            "each call is made",
             lambda: all(len(lane.taken()) >= before + more for lane, (before, more) in lanes.items()),
             60,
         )
