@@ -59,7 +59,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   queue_.finished(stream.write_bytes);
   remove_member(waiting_, key, stream.id);
   if (!stream.session) return;
-  memory_.left(key, stream.session->doubts());
+  memory_.left(key, stream.session->doubts(), deps_.runtime.clock.steady_now());
   for (const ServiceName& service : stream.workload->workload.services)
     remove_member(selected_by_, service, stream.id);
   classes_.leave(stream.proxy_class, stream.id);

@@ -90,8 +90,11 @@ void LeavingPorts::keep(const model::ProxyKey& proxy, std::vector<Leaving> leavi
 }
 
 void LeavingPorts::remember(std::shared_ptr<const model::MeshSnapshot> mesh, SteadyTime now) {
-  if (!former_.empty() && now - former_.back().until < kApart) return;
-  former_.push_back({std::move(mesh), now});
+  if (!former_.empty() && now - former_.back().ended < kApart) {
+    former_.back().until = now;
+  } else {
+    former_.push_back({std::move(mesh), now, now});
+  }
 }
 
 void LeavingPorts::forget_meshes(SteadyTime now) {
@@ -99,13 +102,14 @@ void LeavingPorts::forget_meshes(SteadyTime now) {
 }
 
 void LeavingPorts::recall(const model::ProxyKey& proxy, const std::vector<ServedPort>& after,
-                          SteadyTime now) {
+                          SteadyTime away, SteadyTime now) {
   forget_meshes(now);
   std::vector<Leaving> leaving;
   if (const std::vector<Leaving>* held = find_in(leaving_, proxy)) leaving = *held;
   std::vector<ServedPort> known = after;
   for (const ServedPort& one : of(proxy)) add(known, one);
   for (auto former = former_.rbegin(); former != former_.rend(); ++former) {
+    if (former->until < away) break;
     const auto workload = former->mesh->workloads.find(proxy);
     if (!workload) continue;
     const auto own = model::own_ports_of(former->mesh->services, workload->workload).ports;

@@ -35,9 +35,9 @@ class LeavingPorts {
   // `mesh` was the newest one until now.
   void remember(std::shared_ptr<const model::MeshSnapshot> mesh, SteadyTime now);
   // The proxy has connected, and its workload serves `after`. Notes what else the workload served
-  // in a remembered mesh.
+  // in a mesh that ended after `away`, the end of the proxy's last stream here.
   void recall(const model::ProxyKey& proxy, const std::vector<translate::ServedPort>& after,
-              SteadyTime now);
+              SteadyTime away, SteadyTime now);
   // Call it every second.
   void forget_meshes(SteadyTime now);
   // Ports that the proxy keeps, as in translate::ProxyClass.
@@ -64,9 +64,10 @@ class LeavingPorts {
 
   struct Former {
     std::shared_ptr<const model::MeshSnapshot> mesh;
-    SteadyTime until;
+    SteadyTime ended;
+    SteadyTime until;  // end of the last one that it stands for
   };
-  // One mesh of so much time is remembered.
+  // One mesh stands for all that end in so much time after it.
   static constexpr std::chrono::milliseconds kApart{500};
 
   static void add_lost(std::vector<Leaving>& leaving,

@@ -60,12 +60,21 @@ class ProxyMemory {
   }
 
   const Doubts& doubts(const model::ProxyKey& key) { return entries_[key].doubts; }
-  void left(const model::ProxyKey& key, const Doubts& doubts) { entries_[key].doubts = doubts; }
+  void left(const model::ProxyKey& key, const Doubts& doubts, SteadyTime now) {
+    entries_[key].doubts = doubts;
+    entries_[key].left_at = now;
+  }
+  // End of its last stream; min() if it had none here.
+  SteadyTime left_at(const model::ProxyKey& key) const {
+    const auto entry = entries_.find(key);
+    return entry == entries_.end() ? SteadyTime::min() : entry->second.left_at;
+  }
   void erase(const model::ProxyKey& key) { entries_.erase(key); }
 
  private:
   struct Entry {
     Doubts doubts{};
+    SteadyTime left_at = SteadyTime::min();
     bool connected = false;
     std::string host;
     SteadyTime window_start{};

@@ -237,6 +237,17 @@ TEST_SUITE("ads::Hub leaving ports") {
     CHECK_FALSE(accepts());
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a port that has gone does not come back with another stream") {
+    leave();
+    client.settle();
+    wait(3s);
+    REQUIRE_FALSE(accepts());
+    server.hang_up();
+    RigProxy again = connect_server();
+    subscribe(again);
+    CHECK_FALSE(accepts());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a server that connects ten seconds after it has left keeps nothing") {
     server.hang_up();
     publish_leaving();
