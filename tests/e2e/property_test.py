@@ -480,6 +480,7 @@ class Property(meshcase.MeshCase):
         )
         print(", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items())), flush=True)
         self.assertEqual(reports, [], "\n".join(reports))
+        self.assertLessEqual(self.excused.total(), self.counts["requests"] / 100 + 10, self.excused)
 
 
 if __name__ == "__main__":
