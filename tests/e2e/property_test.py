@@ -44,7 +44,7 @@ WAYS = 4  # of them, before a lagging proxy has a change for which it first has 
 SHRINKS = os.environ.get("OSM_TEST_SHRINK", "1") != "0"
 MOST_SHRINKING = 0 if not SHRINKS else 600 if LONG else 90  # seconds
 MOST_REPORTED = 3 if SHRINKS else 1  # sequences with faults, after which the run ends
-SHOWN = 8  # faults of one sequence
+SHOWN = 8 if SHRINKS else 1000  # faults of one sequence
 DRAIN = 2  # seconds that a replaced filter chain keeps its connections
 TICK = 0.1  # seconds
 # Two parts of the property do not hold, as the pages say. Failures because of them are excused and
