@@ -188,27 +188,35 @@ class MeshCatalog final : public ReplicaCatalog {
     std::set<ProxyId> out;
     const SnapshotPtr snapshot = snapshots_.load();
     if (!snapshot) return {};
-    const auto add = [&](const model::ProxyKey& proxy) {
-      const auto entry = snapshot->workloads.find(proxy);
-      if (entry && has_endpoints(*snapshot, entry->workload)) out.insert(proxy.id);
-    };
-    for (const Proxy& proxy : proxies_.connected_proxies()) add(workload_key(proxy));
-    if (elsewhere_)
-      for (const model::ProxyKey& proxy : elsewhere_().connected) add(proxy);
+    for_each_connected(*snapshot, [&](const model::WorkloadEntry& entry) {
+      if (has_endpoints(*snapshot, entry.workload)) out.insert(entry.proxy.id);
+    });
     return {out.begin(), out.end()};
   }
 
  private:
-  // Notes the workloads whose proxies are not connected here.
+  // Calls `visit` for each workload whose proxy is connected here or, as replicas report,
+  // elsewhere. One that has just moved may be visited twice.
+  template <class Visit>
+  void for_each_connected(const model::MeshSnapshot& snapshot, Visit visit) const {
+    const auto visit_workload = [&](const model::ProxyKey& proxy) {
+      if (const auto entry = snapshot.workloads.find(proxy)) visit(*entry);
+    };
+    for (const Proxy& proxy : proxies_.connected_proxies()) visit_workload(workload_key(proxy));
+    if (elsewhere_)
+      for (const model::ProxyKey& proxy : elsewhere_().connected) visit_workload(proxy);
+  }
+
+  // Notes the workloads whose proxies are not connected.
   void note_connections(const model::MeshSnapshot& snapshot, Explanation& told) const {
     const auto reached = [](const ExplainedWay& way) {
       return way.answer.allowed && !way.account.empty();
     };
     if (std::none_of(told.ways.begin(), told.ways.end(), reached)) return;
     std::set<std::string> connected;
-    for (const Proxy& proxy : proxies_.connected_proxies())
-      if (const auto entry = snapshot.workloads.find(workload_key(proxy)))
-        connected.insert(entry->workload.address);
+    for_each_connected(snapshot, [&](const model::WorkloadEntry& entry) {
+      connected.insert(entry.workload.address);
+    });
     for (ExplainedWay& way : told.ways)
       if (reached(way))
         std::copy_if(way.addresses.begin(), way.addresses.end(),

@@ -62,10 +62,9 @@ std::string ExplainedWay::text() const {
   out += list(addresses, at);
   if (not_connected.empty()) return out;
   if (not_connected.size() < addresses.size())
-    return out + "; the proxies of " + list(not_connected, "") +
-           " are not connected to this controller";
+    return out + "; the proxies of " + list(not_connected, "") + " are not connected";
   return out + (addresses.size() == 1 ? ", whose proxy is" : ", whose proxies are") +
-         " not connected to this controller";
+         " not connected";
 }
 
 CallVerdict Explanation::verdict() const {

@@ -303,16 +303,14 @@ TEST_SUITE("catalog::explain") {
     way.account = identity("api");
     way.addresses = {"10.0.0.1"};
     way.not_connected = way.addresses;
-    CHECK(
-        way.text() ==
-        "policy lets the call reach 10.0.0.1:80, whose proxy is not connected to this controller");
+    CHECK(way.text() == "policy lets the call reach 10.0.0.1:80, whose proxy is not connected");
     way.addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"};
     CHECK(
         way.text() ==
         "policy lets the call reach 10.0.0.1:80, 10.0.0.2:80, 10.0.0.3:80 and 2 more; the proxies "
-        "of 10.0.0.1 are not connected to this controller");
+        "of 10.0.0.1 are not connected");
     way.not_connected = way.addresses;
-    CHECK(has(way.text(), "and 2 more, whose proxies are not connected to this controller"));
+    CHECK(has(way.text(), "and 2 more, whose proxies are not connected"));
     way.addresses.clear();
     CHECK(way.text() == "policy lets the call reach workloads of shop/api at port 80");
   }

@@ -51,6 +51,16 @@ struct Shop {
     builder.all_workloads_changed();
     if (const auto snapshot = builder.build()) snapshots.publish(snapshot);
   }
+  // Another workload of the Service, and the permission to call both by HTTP alone.
+  void add_second_store() {
+    vm.set_endpoints(service_name("store"),
+                     {served_at("10.0.0.1", "store", 8081), served_at("10.0.0.3", "store", 8081)});
+    Workload second = workload("vm3", "u-second", "store", "10.0.0.3", {"store"});
+    second.ports = {{"web", port(8081)}};
+    vm.put_workload(second);
+    spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
+    publish();
+  }
   void remove_workload(const char* name) {
     vm.remove_workload({kNs, name});
     publish();
@@ -86,40 +96,58 @@ certificate::ProxyCertificate issued(const std::string& uuid, WallTime not_after
           .claimed = false};
 }
 
+// The only way of an allowed call.
+ExplainedWay way_to_the_store(const MeshCataloger& catalog) {
+  auto answer =
+      catalog.explain({.source = "shop/buyer", .destination = "shop/store", .path = "/buy"});
+  REQUIRE(answer.ok());
+  REQUIRE(answer->ways.size() == 1);
+  return answer->ways.front();
+}
+
 using Names = std::vector<ServiceIdentity>;
+using Addresses = std::vector<std::string>;
 
 }  // namespace
 
 TEST_SUITE("catalog::MeshCataloger") {
-  TEST_CASE("an explanation names the workloads whose proxies are not connected here") {
+  TEST_CASE("an explanation names the workloads whose proxies are not connected") {
     Shop shop;
-    shop.vm.set_endpoints(service_name("store"), {served_at("10.0.0.1", "store", 8081),
-                                                  served_at("10.0.0.3", "store", 8081)});
-    Workload second = workload("vm3", "u-second", "store", "10.0.0.3", {"store"});
-    second.ports = {{"web", port(8081)}};
-    shop.vm.put_workload(second);
-    shop.spec.put(target("buyer", "store", {"buyer"}, {http_rule("web", {"buy"})}));
-    shop.publish();
-    const auto told = [&] {
-      auto answer = shop.catalog->explain(
-          {.source = "shop/buyer", .destination = "shop/store", .path = "/buy"});
-      REQUIRE(answer.ok());
-      REQUIRE(answer->ways.size() == 1);
-      return answer->ways.front();
-    };
-    using Addresses = std::vector<std::string>;
+    shop.add_second_store();
+    const auto told = [&] { return way_to_the_store(*shop.catalog); };
     CHECK(told().answer.allowed);
     CHECK(told().not_connected == Addresses{"10.0.0.1", "10.0.0.3"});
     shop.catalog->register_proxy(proxy("u-store", "store", shop.clock.wall_now()));
     CHECK(told().not_connected == Addresses{"10.0.0.3"});
-    CHECK(
-        told().text() ==
-        "policy lets the call reach 10.0.0.1:8081, 10.0.0.3:8081; the proxies of 10.0.0.3 are not "
-        "connected to this controller");
+    CHECK(told().text() ==
+          "policy lets the call reach 10.0.0.1:8081, 10.0.0.3:8081; the proxies of 10.0.0.3 are "
+          "not connected");
     shop.catalog->register_proxy(proxy("u-second", "store", shop.clock.wall_now()));
     CHECK(told().not_connected.empty());
+    CHECK(told().text() == "policy lets the call reach 10.0.0.1:8081, 10.0.0.3:8081");
     shop.catalog->unregister_proxy(ProxyId("u-store"));
     CHECK(told().not_connected == Addresses{"10.0.0.1"});
+  }
+
+  TEST_CASE("an explanation takes a proxy for connected that another replica reports") {
+    Shop shop;
+    shop.add_second_store();
+    ProxiesElsewhere elsewhere;
+    const auto catalog =
+        make_mesh_catalog({shop.spec, shop.snapshots, shop.clock, [&] { return elsewhere; }});
+    const auto told = [&] { return way_to_the_store(*catalog); };
+    CHECK(told().not_connected == Addresses{"10.0.0.1", "10.0.0.3"});
+    CHECK(told().text() ==
+          "policy lets the call reach 10.0.0.1:8081, 10.0.0.3:8081, whose proxies are not "
+          "connected");
+    // A certificate alone is no connection.
+    elsewhere.certificates = {issued("u-store", shop.clock.wall_now() + 1h)};
+    elsewhere.connected = {{kNs, ProxyId("u-second")}, {kNs, ProxyId("u-gone")}};
+    CHECK(told().not_connected == Addresses{"10.0.0.1"});
+    catalog->register_proxy(proxy("u-store", "store", shop.clock.wall_now()));
+    CHECK(told().not_connected.empty());
+    elsewhere.connected.clear();
+    CHECK(told().not_connected == Addresses{"10.0.0.3"});
   }
 
   TEST_CASE("before the first snapshot every answer is that it is not ready") {

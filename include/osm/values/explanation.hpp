@@ -79,12 +79,12 @@ struct OSM_API ExplainedWay {
   std::vector<std::string> addresses;  // of these workloads, ordered
   std::vector<ExplainedStep> steps;    // after those of all ways
   CallAnswer answer;
-  // Those of `addresses` whose proxies are not connected to this controller, ordered. They may be
-  // connected to another replica.
+  // Those of `addresses` whose proxies are connected neither to this controller nor, as the other
+  // replicas report every few seconds, to another one. Ordered.
   std::vector<std::string> not_connected{};
 
-  // "policy lets the call reach 10.0.0.7:8080, whose proxy is not connected to this controller"; of
-  // a denial that of `answer`.
+  // "policy lets the call reach 10.0.0.7:8080, whose proxy is not connected"; of a denial that of
+  // `answer`.
   std::string text() const;
   friend bool operator==(const ExplainedWay&, const ExplainedWay&) = default;
 };
