@@ -30,15 +30,15 @@ Service service_in(const std::string& ns, const std::string& name, const std::st
   return out;
 }
 
-// A VirtualMachine; with 0, a workload of a platform, such as a pod.
+// A machine of an object of this kind; with 0, a workload of a platform, such as a pod.
 Workload machine_in(const std::string& ns, const std::string& name, const std::string& address,
-                    std::uint64_t created) {
+                    std::uint64_t created, const GroupKind& kind = kinds::kVirtualMachine) {
   Workload out;
   out.name = {ns, name};
   out.proxy_id = ProxyId("6f2c1a34-8d1e-4c5b-9a70-" + std::string(12 - name.size(), '0') + name);
   out.account = {ns, "account"};
   out.address = address;
-  if (created > 0) out.claimed_by = {kinds::kVirtualMachine, ns, name};
+  if (created > 0) out.claimed_by = {kind, ns, name};
   out.created.order = created;
   return out;
 }
@@ -55,10 +55,11 @@ struct Owned : BuiltMesh {
     spec.put_namespace("aaa");
     spec.put_namespace("server");
   }
-  void add_machine(const std::string& ns, const std::string& address, std::uint64_t created) {
+  void add_machine(const std::string& ns, const std::string& address, std::uint64_t created,
+                   const GroupKind& kind = kinds::kVirtualMachine) {
     spec.put(service_in(ns, "headless", "", created));
     vm.set_endpoints({ns, "headless"}, {endpoint_in(ns, address)});
-    vm.put_workload(machine_in(ns, "m", address, created));
+    vm.put_workload(machine_in(ns, "m", address, created, kind));
   }
   std::vector<std::string> members(const std::string& ns) const {
     return last->services.find({ns, "headless"})->addresses;
@@ -86,8 +87,14 @@ struct Owned : BuiltMesh {
 
 const ObjectKey kEvil{kinds::kService, "aaa", "s"};
 const ObjectKey kGhost{kinds::kVirtualMachine, "aaa", "m"};
+const std::vector<GroupKind> kMachines{kinds::kVirtualMachine, kinds::kDnsResource,
+                                       kinds::kAzureResource};
 const std::vector<std::string> kThere{kAddress};
 const std::vector<std::string> kNone;
+
+std::string field_of(const GroupKind& kind) {
+  return kind == kinds::kVirtualMachine ? "spec.address" : "spec";
+}
 
 }  // namespace
 
@@ -140,6 +147,67 @@ TEST_SUITE("catalog::AddressOwners") {
     CHECK(cluster_ip("server") == kAddress);
     CHECK(members("aaa") == kNone);
     check_loser(kGhost, "spec.address", "Service server/s");
+  }
+
+  TEST_CASE("a machine of each kind keeps its address when a younger object claims it") {
+    for (const GroupKind& kind : kMachines) {
+      CAPTURE(kind.kind);
+      const std::string owner = std::string(kind.kind) + " server/m";
+      Owned mesh;
+      mesh.add_machine("server", kAddress, 1, kind);
+      mesh.spec.put(service_in("aaa", "s", kAddress, 2));
+      mesh.next();
+      CHECK(mesh.members("server") == kThere);
+      CHECK(mesh.cluster_ip("aaa").empty());
+      mesh.check_loser(kEvil, "spec.clusterIP", owner);
+      mesh.spec.remove(kEvil);
+      for (const GroupKind& other : kMachines) {
+        CAPTURE(other.kind);
+        mesh.add_machine("aaa", kAddress, 2, other);
+        mesh.next();
+        CHECK(mesh.members("server") == kThere);
+        CHECK(mesh.members("aaa") == kNone);
+        mesh.check_loser({other, "aaa", "m"}, field_of(other), owner);
+      }
+    }
+  }
+
+  TEST_CASE("a machine of each kind does not get an address that an older object claims") {
+    for (const GroupKind& kind : kMachines) {
+      CAPTURE(kind.kind);
+      const ObjectKey loser{kind, "aaa", "m"};
+      Owned mesh;
+      mesh.add_machine("server", kAddress, 1);
+      mesh.add_machine("aaa", kAddress, 2, kind);
+      mesh.next();
+      CHECK(mesh.members("server") == kThere);
+      CHECK(mesh.members("aaa") == kNone);
+      mesh.check_loser(loser, field_of(kind), "VirtualMachine server/m");
+      mesh.add_machine("server", "10.0.0.8", 1);
+      mesh.next();
+      CHECK(mesh.members("aaa") == kThere);
+      CHECK(mesh.conflicts().empty());
+      mesh.spec.put(service_in("server", "s", kAddress, 1));
+      mesh.next();
+      CHECK(mesh.members("aaa") == kNone);
+      mesh.check_loser(loser, field_of(kind), "Service server/s");
+    }
+  }
+
+  TEST_CASE_FIXTURE(Owned,
+                    "a resource loses the machine whose address is taken, and no other one") {
+    add_machine("server", kAddress, 1);
+    spec.put(service_in("aaa", "headless", "", 2));
+    vm.set_endpoints({"aaa", "headless"},
+                     {endpoint_in("aaa", kAddress), endpoint_in("aaa", "10.0.0.8")});
+    for (const auto& [name, address] : {std::pair("m-1", kAddress), std::pair("m-2", "10.0.0.8")}) {
+      Workload one = machine_in("aaa", name, address, 2, kinds::kDnsResource);
+      one.claimed_by.name = "m";
+      vm.put_workload(one);
+    }
+    next();
+    CHECK(members("aaa") == std::vector<std::string>{"10.0.0.8"});
+    check_loser({kinds::kDnsResource, "aaa", "m"}, "spec", "VirtualMachine server/m");
   }
 
   TEST_CASE_FIXTURE(Owned, "a pod has its address, however old a machine with it is") {
@@ -218,6 +286,45 @@ TEST_SUITE("catalog::AddressOwners") {
     CHECK(conflicts()[0].object == ObjectKey{kinds::kService, "server", "s"});
   }
 
+  TEST_CASE_FIXTURE(Owned, "allotments bound the addresses of a DNSResource") {
+    add_machine("aaa", "8.8.8.8", 1, kinds::kDnsResource);
+    next();
+    CHECK(members("aaa") == kNone);
+    REQUIRE(conflicts().size() == 1);
+    CHECK(conflicts()[0].code == ErrorCode::kAddressNotAllotted);
+    CHECK(conflicts()[0].object == ObjectKey{kinds::kDnsResource, "aaa", "m"});
+    CHECK(conflicts()[0].field == "spec");
+    MeshConfig config;
+    config.allotments = {{{{8U << 24, 8}}, {"aaa"}}};
+    spec.set_mesh_config(config);
+    next();
+    CHECK(members("aaa") == std::vector<std::string>{"8.8.8.8"});
+    CHECK(conflicts().empty());
+    config.allotments = {{{{8U << 24, 8}}, {"server"}}};
+    spec.set_mesh_config(config);
+    add_machine("server", "8.8.8.8", 2, kinds::kDnsResource);
+    next();
+    CHECK(members("aaa") == kNone);
+    CHECK(members("server") == std::vector<std::string>{"8.8.8.8"});
+  }
+
+  TEST_CASE_FIXTURE(Owned, "allotments do not bound the addresses that Azure tells") {
+    MeshConfig config;
+    config.allotments = {{{{10U << 24, 8}}, {"server"}}};
+    spec.set_mesh_config(config);
+    add_machine("aaa", kAddress, 1, kinds::kAzureResource);
+    add_machine("server", "8.8.8.8", 1, kinds::kAzureResource);
+    next();
+    CHECK(members("aaa") == kThere);
+    CHECK(members("server") == std::vector<std::string>{"8.8.8.8"});
+    CHECK(conflicts().empty());
+    spec.put(service_in("server", "s", kAddress, 2));  // allotted, and younger
+    next();
+    CHECK(members("aaa") == kThere);
+    CHECK(cluster_ip("server").empty());
+    check_loser({kinds::kService, "server", "s"}, "spec.clusterIP", "AzureResource aaa/m");
+  }
+
   TEST_CASE_FIXTURE(Owned, "who may not claim an address does not hold it against others") {
     MeshConfig config;
     config.allotments = {{{{10U << 24, 8}}, {"server"}}};
@@ -262,10 +369,12 @@ TEST_SUITE("catalog::AddressOwners") {
         const std::string ns = namespaces[below(3)];
         const std::string address = "10.0.0." + std::to_string(1 + below(4));
         const std::string name = "x" + std::to_string(i);
-        if (below(2) == 0)
-          services.push_back(service_in(ns, name, address, below(8)));
+        const std::uint64_t created = below(8);
+        const auto kind = below(6);  // half of the objects are Services
+        if (kind > 2)
+          services.push_back(service_in(ns, name, address, created));
         else
-          machines.push_back(machine_in(ns, name, address, below(8)));
+          machines.push_back(machine_in(ns, name, address, created, kMachines[kind]));
       }
       MeshConfig config;
       config.allotments = {{{{10U << 24 | 1, 32}}, {"bbb"}}};

@@ -113,6 +113,13 @@ class Environment:
         finally:
             self.rig.close()
 
+    def restart(self):
+        """Every controller has ended before the first one starts: none tells another what it knew."""
+        for controller in self.controllers.values():
+            controller.stop()
+        for controller in self.controllers.values():
+            controller.start()
+
     # -- objects --------------------------------------------------------------------------------
     def write(self, *objects):
         """Creates or replaces objects, until every controller that runs has read them. Failure: Refused."""
