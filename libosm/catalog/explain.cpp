@@ -213,7 +213,7 @@ std::optional<DialledService> served_at(const ExplainedCall& call, const Service
             serves_at(call, *entry, port, account) &&
             (any_host ? entry->headless
                       : host.empty() ||
-                            has_name(call, entry->name, true, without_port(host, port.port))))
+                            has_name(call, entry->name, true, request_name(host, port.port))))
           return DialledService{entry, port, {}};
   return std::nullopt;
 }

@@ -62,11 +62,12 @@ std::optional<DialledService> dialled_address(const ExplainedCall& call,
                                               const std::string& address);
 // The Service with this host name; short names are those of the source's namespace.
 ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host);
-// True if the host is a name of the Service. `short_name`: also the name alone.
+// True if the host, in lower case, is a name of the Service. `short_name`: also the name alone.
 bool has_name(const ExplainedCall& call, const ServiceName& service, bool short_name,
               const std::string& host);
-// The host of a request without ":<port>".
-std::string without_port(std::string host, Port port);
+// The name that Envoy compares, of a request's host: in lower case, without ":<port>", and without
+// one dot behind the name or behind all.
+std::string request_name(std::string host, Port port);
 
 // ---- explain_client.cpp: the source's sidecar
 void explain_client(const ExplainedCall& call, const DialledService& dialled, Explanation& out);
@@ -90,6 +91,9 @@ struct ServedCall {
   const model::ServiceEntry& named;    // that the host names: `service`, or the apex of a split
   Protocol protocol{};
 };
+// The denial of a path that has no normal form, by a Service that normalizes paths.
+ExplainedStep refused_path(const model::ServiceEntry& service, const std::string& path,
+                           std::string stage);
 // The denial of a request with a header that the Service's sidecars refuse by its name; nullopt:
 // there is none.
 std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,

@@ -16,12 +16,34 @@ int unavailable(Protocol protocol) { return is_http(protocol) ? kUnavailable : 0
 
 // ---- the Service is known to the source's sidecar
 
+// A denial because of which no workload is left behind the Service; nullopt: none of them is
+// denied.
+std::optional<ExplainedStep> all_denied(const ExplainedCall& call, std::string stage,
+                                        const ServiceName& service) {
+  for (const auto& entry : call.mesh.workloads) {
+    const auto& services = entry->workload.services;
+    if (entry->denied.empty() ||
+        std::find(services.begin(), services.end(), service) == services.end())
+      continue;
+    const Denial* denial =
+        call.mesh.denied->find(entry->proxy.id, identity_of(entry->workload.account));
+    return step(std::move(stage), StepEffect::kDenies,
+                "no workload is left behind Service " + service.str() + ": " +
+                    entry->workload.name.str() +
+                    " is denied, and so may others be: " + entry->denied,
+                denial ? denial->object : ObjectKey(), "spec");
+  }
+  return std::nullopt;
+}
+
 ExplainedStep unknown_to_client(const ExplainedCall& call, const model::ServiceEntry& entry) {
-  if (entry.identities.empty())
+  if (entry.identities.empty()) {
+    if (auto denied = all_denied(call, "client", entry.name)) return *std::move(denied);
     return step("client", StepEffect::kDenies,
                 "no workload is behind it, and no TrafficTarget lets " + call.source.str() +
                     " call an account of namespace " + entry.name.ns + ": add both",
                 object_of(entry));
+  }
   ExplainedStep out = missing_target(call, "client", entry.identities);
   if (call.egress())
     out.text +=
@@ -124,19 +146,7 @@ std::vector<ServiceIdentity> refused_accounts(const ExplainedCall& call,
 }
 
 ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialled) {
-  const std::string name = dialled.entry->name.str();
-  for (const auto& entry : call.mesh.workloads) {
-    const auto& services = entry->workload.services;
-    if (entry->denied.empty() ||
-        std::find(services.begin(), services.end(), dialled.entry->name) == services.end())
-      continue;
-    const Denial* denial =
-        call.mesh.denied->find(entry->proxy.id, identity_of(entry->workload.account));
-    return step("endpoints", StepEffect::kDenies,
-                "no workload is left behind Service " + name + ": " + entry->workload.name.str() +
-                    " is denied, and so may others be: " + entry->denied,
-                denial ? denial->object : ObjectKey(), "spec");
-  }
+  if (auto denied = all_denied(call, "endpoints", dialled.entry->name)) return *std::move(denied);
   if (const auto refused = refused_accounts(call, *dialled.entry); !refused.empty()) {
     ExplainedStep out = missing_target(call, "endpoints", refused);
     if (refused.size() < dialled.entry->identities.size())
@@ -146,7 +156,7 @@ ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialle
   return step("endpoints", StepEffect::kDenies,
               "no healthy workload of an account that " + call.source.str() +
                   " may call serves port " + std::to_string(number(dialled.port.port)) +
-                  " of Service " + name +
+                  " of Service " + dialled.entry->name.str() +
                   ": start one, take a drained one back (`osm problems`), or "
                   "correct the selector",
               object_of(*dialled.entry), "spec.selector");
@@ -236,7 +246,7 @@ void explain_split(const ExplainedCall& call, const DialledService& apex, Explan
 bool has_host(const ExplainedCall& call, const DialledService& dialled) {
   const ServiceName& service = dialled.entry->name;
   return has_name(call, service, service.ns == call.source.ns,
-                  without_port(call.question.host, dialled.port.port));
+                  request_name(call.question.host, dialled.port.port));
 }
 
 // The denial of a request whose host is no name of the Service; nullopt: it is one, or no host is

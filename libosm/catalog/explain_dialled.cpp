@@ -80,18 +80,21 @@ std::optional<DialledService> dialled_address(const ExplainedCall& call,
 bool has_name(const ExplainedCall& call, const ServiceName& service, bool short_name,
               const std::string& host) {
   const auto names = model::host_names(service, short_name, call.mesh.config.proxy.cluster_domain);
-  return std::find(names.begin(), names.end(), normal_dns_name(host)) != names.end();
+  return std::find(names.begin(), names.end(), host) != names.end();
 }
 
-std::string without_port(std::string host, Port port) {
+std::string request_name(std::string host, Port port) {
   const std::string suffix = ':' + std::to_string(number(port));
+  const bool dot = host.ends_with('.');
+  if (dot) host.pop_back();
   if (host.ends_with(suffix)) host.resize(host.size() - suffix.size());
-  return host;
+  return normal_dns_name(dot ? host + '.' : host);  // Envoy takes one dot only
 }
 
 ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host) {
+  const std::string name = normal_dns_name(host);
   for (const auto& entry : call.mesh.services)
-    if (has_name(call, entry->name, entry->name.ns == call.source.ns, host)) return entry;
+    if (has_name(call, entry->name, entry->name.ns == call.source.ns, name)) return entry;
   return nullptr;
 }
 

@@ -39,7 +39,7 @@ bool opens_to(const EgressGrant& grant, const std::optional<Ipv4Network>& addres
 }
 
 std::string host_name(const CallQuestion& question) {
-  return normal_dns_name(without_port(question.host, question.port));
+  return request_name(question.host, question.port);
 }
 
 bool names(const EgressGrant& grant, const std::string& host, Port port) {
@@ -125,30 +125,33 @@ class Decision {
       return refusal(step(kEgressStage, StepEffect::kDenies, *why), kForbidden);
     const std::string& path = call_.question.path;
     const RequestParts parts{call_.question, path.substr(0, path.find('?'))};
-    std::string why;
-    const EgressGrant* nearest = nullptr;
+    const EgressGrant* nearest = nullptr;  // whose match lacks the fewest parts
+    std::vector<std::string> lacked;
     for (const Opening& one : here_) {
       if (one.protocol != EgressProtocol::kHttp || !names(*one.grant, host_, call_.question.port))
         continue;
       if (!one.grant->routes)
         return allowed(std::move(out), one, "it allows every request to " + host_);
-      nearest = one.grant;
+      if (nearest == nullptr) nearest = one.grant;
       for (const RoutePolicy& route : *one.grant->routes) {
-        const auto lacks = lacking(route, parts);
+        auto lacks = lacking(route, parts);
         if (lacks.empty())
           return allowed(std::move(out), one,
                          "it allows requests to " + host_ + " by match " + route.name +
                              " of HTTPRouteGroup " + route.group.str());
-        if (why.empty()) why = lacks.front();
+        if (!lacked.empty() && lacks.size() >= lacked.size()) continue;
+        nearest = one.grant;
+        lacked = std::move(lacks);
       }
     }
-    if (nearest != nullptr)
+    if (nearest != nullptr) {
+      std::string why;
+      for (const std::string& part : lacked) why += (why.empty() ? ": " : ", and ") + part;
       return refusal(refused_by(*nearest, "spec.matches",
                                 "it allows some requests to " + host_ +
-                                    ", but none of its "
-                                    "HTTPRouteGroups matches this one" +
-                                    (why.empty() ? "" : ": " + why)),
+                                    ", but none of its HTTPRouteGroups matches this one" + why),
                      kNotFound);
+    }
     const bool any_host =  // else Envoy has no chain for the port
         std::any_of(here_.begin(), here_.end(), [&](const Opening& one) {
           return one.protocol == EgressProtocol::kHttp &&

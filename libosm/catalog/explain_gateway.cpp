@@ -90,38 +90,38 @@ void explain_admission(const ExplainedCall& call, const std::string& gateway,
                        const Backend& backend, ExplainedWay& way) {
   const IngressPort& callers = *backend.callers;
   const ObjectKey& object = callers.object;
-  const std::string field = field_of(callers);
-  const auto deny = [&](std::string why, int status, std::string at) {
-    way.steps.push_back(step(kIngress, StepEffect::kDenies, std::move(why), object, std::move(at)));
+  const auto deny = [&](ExplainedStep denial, int status) {
+    way.steps.push_back(std::move(denial));
     way.answer.status = status;
   };
   const auto& names = callers.principals;
   const std::string& certificate = call.question.certificate;
   if (callers.asks_for_certificate() &&
       std::find(names.begin(), names.end(), certificate) == names.end())
-    return deny("it asks for a client certificate with a name of its AuthenticatedPrincipals" +
-                    (certificate.empty() ? ", and the caller has none: give it one"
-                                         : ", and " + certificate + " is none of them: add it"),
-                0, "spec.sources");
+    return deny(
+        step(kIngress, StepEffect::kDenies,
+             "it asks for a client certificate with a name of its AuthenticatedPrincipals" +
+                 (certificate.empty() ? ", and the caller has none: give it one"
+                                      : ", and " + certificate + " is none of them: add it"),
+             object, "spec.sources"),
+        0);
   const std::string path = call.question.path.substr(0, call.question.path.find('?'));
   if (backend.service->http_paths == HttpPaths::kNormalize && !normal_path(path))
-    return deny("Service " + backend.service->name.str() +
-                    " normalizes paths, and refuses the escaped slash or backslash in " + path,
-                kBadRequest, field);
-  if (const auto why = refused_upgrade(call.question)) return deny(*why, kForbidden, "");
-  if (auto denial = refused_header_name(call, *backend.service, kIngress)) {
-    way.steps.push_back(*std::move(denial));
-    way.answer.status = kBadRequest;
-    return;
-  }
+    return deny(refused_path(*backend.service, path, kIngress), kBadRequest);
+  if (const auto why = refused_upgrade(call.question))
+    return deny(step(kIngress, StepEffect::kDenies, *why), kForbidden);
+  if (auto denial = refused_header_name(call, *backend.service, kIngress))
+    return deny(*std::move(denial), kBadRequest);
   if (callers.networks && std::none_of(callers.networks->begin(), callers.networks->end(),
                                        [&](const auto& one) { return is_in(one, gateway); }))
-    return deny("none of its IPRanges and source Services has the address " + gateway, kForbidden,
-                "spec.sources");
+    return deny(step(kIngress, StepEffect::kDenies,
+                     "none of its IPRanges and source Services has the address " + gateway, object,
+                     "spec.sources"),
+                kForbidden);
   way.steps.push_back(
       step(kIngress, StepEffect::kAllows,
            "it admits " + gateway + (callers.asks_for_certificate() ? " as " + certificate : ""),
-           object, field));
+           object, field_of(callers)));
   way.answer = {.allowed = true};
   note_limits(call, *backend.service, backend.port.protocol, Limited::kBoth, way.steps);
 }

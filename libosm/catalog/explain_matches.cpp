@@ -57,6 +57,24 @@ std::optional<std::string> header_of(const RequestParts& request, const std::str
   return out;
 }
 
+// The elements of a header's list in lower case.
+std::vector<std::string> tokens_of(const CallQuestion& question, const char* header) {
+  const std::string* value = find_in(question.headers, header);
+  std::vector<std::string> out;
+  if (value == nullptr) return out;
+  for (std::size_t at = 0; at <= value->size();) {
+    const std::size_t end = std::min(value->find(',', at), value->size());
+    std::string one = value->substr(at, end - at);
+    one.erase(0, one.find_first_not_of(" \t"));
+    one.erase(one.find_last_not_of(" \t") + 1);
+    for (char& c : one)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (!one.empty()) out.push_back(std::move(one));
+    at = end + 1;
+  }
+  return out;
+}
+
 std::string decoded_unreserved(const std::string& path) {
   std::string out;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -125,26 +143,14 @@ std::vector<std::string> lacking(const RoutePolicy& route, const RequestParts& r
 }
 
 std::optional<std::string> refused_upgrade(const CallQuestion& question) {
-  const auto lower = [&](const char* header) {
-    const std::string* value = find_in(question.headers, header);
-    std::string text = value ? *value : "";
-    for (char& c : text)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return text;
-  };
-  if (lower("connection").find("upgrade") == std::string::npos) return std::nullopt;
-  std::string asked;  // without those that are ignored
-  const std::string upgrades = lower("upgrade");
-  for (std::size_t at = 0; at < upgrades.size();) {
-    const std::size_t end = std::min(upgrades.find(',', at), upgrades.size());
-    std::string one = upgrades.substr(at, end - at);
-    one.erase(0, one.find_first_not_of(' '));
-    if (!one.empty() && one != "h2c" && !one.starts_with("tls/"))
-      asked += (asked.empty() ? "" : ", ") + one;
-    at = end + 1;
-  }
-  if (asked.empty() || asked == "websocket") return std::nullopt;
-  return "the request asks for an upgrade to " + asked +
+  const auto connection = tokens_of(question, "connection");
+  if (std::find(connection.begin(), connection.end(), "upgrade") == connection.end())
+    return std::nullopt;
+  std::vector<std::string> asked = tokens_of(question, "upgrade");
+  if (asked == std::vector<std::string>{"h2c"}) return std::nullopt;  // beside others it counts
+  std::erase_if(asked, [](const std::string& one) { return one.starts_with("tls/"); });
+  if (asked.empty() || asked == std::vector<std::string>{"websocket"}) return std::nullopt;
+  return "the request asks for an upgrade to " + list(asked) +
          ", and sidecars allow one to websocket only: send it without Upgrade";
 }
 

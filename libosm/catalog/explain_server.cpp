@@ -162,6 +162,13 @@ bool is_kept(const ExplainedCall& call, const ServedCall& served, const Explaine
 
 }  // namespace
 
+ExplainedStep refused_path(const model::ServiceEntry& service, const std::string& path,
+                           std::string stage) {
+  return step(std::move(stage), StepEffect::kDenies,
+              "the Service normalizes paths, and refuses the escaped slash or backslash in " + path,
+              object_of(service), "metadata.annotations[openservicemesh.io/http-paths]");
+}
+
 std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,
                                                  const model::ServiceEntry& service,
                                                  std::string stage) {
@@ -193,12 +200,7 @@ void explain_server(const ExplainedCall& call, const ServedCall& served, Explain
     const auto normal = normal_path(request.path);
     if (!normal) {
       way.answer.status = kBadRequest;
-      way.steps.push_back(step(kServer, StepEffect::kDenies,
-                               "the Service normalizes paths, and refuses the escaped slash or "
-                               "backslash in " +
-                                   request.path,
-                               object_of(served.service),
-                               "metadata.annotations[openservicemesh.io/http-paths]"));
+      way.steps.push_back(refused_path(served.service, request.path, kServer));
       return;
     }
     request.path = *normal;

@@ -2,106 +2,14 @@
 // tests/security/oracle_test.py compares the same answers with real Envoys.
 #include "catalog/explain.hpp"
 
-#include <doctest/doctest.h>
-
-#include "catalog/mesh_builder.hpp"
-#include "mesh_values.hpp"
-#include "osm/testing/memory_endpoints_provider.hpp"
-#include "osm/testing/memory_mesh_spec.hpp"
+#include "explained_shop.hpp"
 #include "osm/values/egress.hpp"
-#include "osm/values/ingress_backend.hpp"
 #include "osm/values/retry.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
 using namespace osm::catalog::values;
-
-namespace {
-
-// The web account may read the books of the api account, and nobody may call the database.
-struct Shop {
-  osm::testing::MemoryMeshSpec spec;
-  osm::testing::MemoryEndpointsProvider vm{"vm"};
-  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription spec_changes =
-      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
-  Subscription endpoint_changes =
-      vm.subscribe([this](const auto& names) { builder.endpoints_changed(names); });
-  Subscription workload_changes =
-      vm.subscribe_workloads([this](const auto& names) { builder.workloads_changed(names); });
-  std::shared_ptr<const model::MeshSnapshot> mesh;
-  std::set<ServiceIdentity> accounts{identity("web"), identity("api"), identity("batch"),
-                                     identity("db")};
-  std::vector<Problem> left_out;
-
-  Shop() {
-    spec.put_namespace(kNs);
-    spec.put(
-        service("api", "10.1.0.1",
-                {service_port("http", 80, 8080), service_port("sql", 3306, 3306, Protocol::kTcp)}));
-    spec.put(service("db", "10.1.0.2"));
-    spec.put(routes("books", {"read", "list"}));
-    spec.put(smi::TcpRoute{.name = {kNs, "sql"}, .ports = {port(3306)}});
-    spec.put(target("web-reads", "api", {"web"}, {http_rule("books", {"read"})}));
-    spec.put(target("batch-lists", "api", {"batch"}, {http_rule("books", {"list"})}));
-    vm.set_endpoints(service_name("api"),
-                     {served_at("10.0.0.1", "api"), served_at("10.0.0.1", "api", 3306, "sql")});
-    vm.set_endpoints(service_name("db"), {served_at("10.0.0.2", "db")});
-    vm.put_workload(workload("api-1", "u-api", "api", "10.0.0.1", {"api"}));
-    vm.put_workload(workload("db-1", "u-db", "db", "10.0.0.2", {"db"}));
-    vm.put_workload(workload("web-1", "u-web", "web", "10.0.0.9"));
-  }
-
-  Result<Explanation> ask(CallQuestion question) {
-    if (const auto next = builder.build()) mesh = next;
-    return explain(*mesh, question, accounts, left_out);
-  }
-  Explanation call(const std::string& source, const std::string& destination, int at = 80,
-                   const std::string& path = "/read", const std::string& method = "GET",
-                   const std::string& host = "") {
-    auto answer = ask({.source = source,
-                       .destination = destination,
-                       .port = port(at),
-                       .method = method,
-                       .path = path,
-                       .host = host});
-    REQUIRE_MESSAGE(answer.ok(), (answer.ok() ? "" : answer.error().message));
-    REQUIRE_FALSE(answer->ways.empty());
-    return *std::move(answer);
-  }
-  void configure(bool permissive, bool egress) {
-    MeshConfig config;
-    config.proxy.permissive = permissive;
-    config.proxy.egress = egress;
-    spec.set_mesh_config(config);
-  }
-
-  // Clients of 198.51.100.0/24 may call shop/api from outside of the mesh.
-  void admit_gateways() {
-    IngressBackend open;
-    open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
-    open.networks = {"198.51.100.0/24"};
-    open.limits_addresses = true;
-    spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
-  }
-};
-
-// The last step of an explanation with one way: "server denies TrafficTarget shop/x: reason".
-std::string decision(const Explanation& told) {
-  REQUIRE(told.ways.size() == 1);
-  const ExplainedStep& last = told.ways.front().steps.back();
-  return last.stage + ' ' + std::string(step_effect_text(last.effect)) + ' ' +
-         (last.object.kind.empty() ? "-" : last.object.str()) + ": " + last.text;
-}
-
-bool begins(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-int status(const Explanation& told) { return told.ways.front().answer.status; }
-
-}  // namespace
 
 TEST_SUITE("catalog::explain") {
   TEST_CASE("a Service whose address belongs to another namespace is said to have none") {
@@ -343,6 +251,8 @@ TEST_SUITE("catalog::explain") {
                  "endpoints denies Denylist osm-system/lost"));
     CHECK(begins(decision(shop.call("shop/web", "account:shop/api", 8080)),
                  "destination denies Denylist osm-system/lost"));
+    CHECK(begins(decision(shop.call("shop/db", "shop/api")),  // no TrafficTarget names it either
+                 "client denies Denylist osm-system/lost"));
   }
 
   TEST_CASE("a host that is no name of the dialled Service answers 404") {
@@ -474,7 +384,15 @@ TEST_SUITE("catalog::explain") {
     Service normalizing = service("api", "10.1.0.1");
     normalizing.http_paths = HttpPaths::kNormalize;
     shop.spec.put(normalizing);  // paths are looked at before the address
-    CHECK(status(shop.call("gateway:203.0.113.7", "shop/api", 8080, "/a%2Fb")) == 400);
+    const auto escaped = shop.call("gateway:203.0.113.7", "shop/api", 8080, "/a%2Fb");
+    CHECK(status(escaped) == 400);
+    CHECK(begins(decision(escaped), "ingress denies Service shop/api: the Service normalizes"));
+    const auto upgraded = shop.ask({.source = "gateway:198.51.100.7",
+                                    .destination = "shop/api",
+                                    .port = port(8080),
+                                    .headers = {{"connection", "upgrade"}, {"upgrade", "x"}}});
+    REQUIRE(upgraded.ok());
+    CHECK(begins(decision(*upgraded), "ingress denies -: the request asks for an upgrade to x"));
     CHECK(has(decision(shop.call("gateway:198.51.100.7", "shop/api", 80)),
               "80 is a port of Service shop/api, and gateways dial its target port 8080"));
     const auto tls = [&](const std::string& certificate, const std::string& host) {
@@ -504,92 +422,6 @@ TEST_SUITE("catalog::explain") {
     CHECK(shop.call("shop/web", "shop/peer").verdict() == CallVerdict::kDepends);
   }
 
-  TEST_CASE("paths follow the annotation of the Service") {
-    Shop shop;
-    smi::HttpRouteGroup group = routes("books", {"read"});
-    group.matches.front().path_regex = "/books/.*";
-    shop.spec.put(group);
-    const auto answer = [&](HttpPaths paths, const char* path) {
-      Service changed = service("api", "10.1.0.1");
-      changed.http_paths = paths;
-      shop.spec.put(changed);
-      const auto told = shop.call("shop/web", "shop/api", 80, path);
-      return told.verdict() == CallVerdict::kAllowed ? 200 : status(told);
-    };
-    CHECK(answer(HttpPaths::kStrict, "/books/a%2Fb") == 403);
-    CHECK(answer(HttpPaths::kNormalize, "/books/a%2Fb") == 400);
-    CHECK(answer(HttpPaths::kUnchecked, "/books/a%2Fb") == 200);
-    CHECK(answer(HttpPaths::kNormalize, "/x/..//books/%31") == 200);
-    CHECK(answer(HttpPaths::kNormalize, "/books/../x") == 404);
-    CHECK(answer(HttpPaths::kStrict, "/books/..?q=//") == 403);
-    CHECK(answer(HttpPaths::kStrict, "/books/1?q=/../") == 200);
-  }
-
-  TEST_CASE("a header name with an underscore is refused, unless the Service takes any") {
-    Shop shop;
-    shop.admit_gateways();
-    const auto send = [&](const std::string& source, int at, const char* header) {
-      const auto told = shop.ask({.source = source,
-                                  .destination = "shop/api",
-                                  .port = port(at),
-                                  .path = "/read",
-                                  .headers = {{header, "x"}}});
-      REQUIRE(told.ok());
-      return *told;
-    };
-    const std::pair<const char*, int> ways[] = {{"shop/web", 80}, {"gateway:198.51.100.7", 8080}};
-    for (const auto& [source, at] : ways) {
-      CAPTURE(source);
-      const auto refused = send(source, at, "x_forwarded_client_cert");
-      CHECK(status(refused) == 400);
-      CHECK(has(decision(refused),
-                "denies Service shop/api: the header name x_forwarded_client_cert"));
-      CHECK(refused.ways.front().steps.back().field ==
-            "metadata.annotations[openservicemesh.io/http-header-names]");
-      CHECK(send(source, at, "x-level").verdict() == CallVerdict::kAllowed);
-    }
-    Service unchecked = service("api", "10.1.0.1");
-    unchecked.header_names = HeaderNames::kUnchecked;
-    shop.spec.put(unchecked);
-    for (const auto& [source, at] : ways)
-      CHECK(send(source, at, "x_level").verdict() == CallVerdict::kAllowed);
-  }
-
-  TEST_CASE("names are read in any case, with a dot at their end and with a port") {
-    Shop shop;
-    const std::string full = "api.shop.svc.cluster.local";
-    for (const std::string& name : {std::string("api.shop:80"), full + '.', full + ".:80",
-                                    std::string("API.Shop."), std::string("host:api.shop.")})
-      CHECK_MESSAGE(shop.call("shop/web", name).verdict() == CallVerdict::kAllowed, name);
-    CHECK(shop.call("shop/web", "api.shop:80", 0).verdict() == CallVerdict::kAllowed);
-    CHECK(status(shop.call("shop/web", "api.shop:81")) == 404);  // the Host header names the port
-    CHECK(shop.call("shop/web", "shop/api", 80, "/read", "GET", full + ".:80").verdict() ==
-          CallVerdict::kAllowed);
-    shop.spec.put(service("api", "10.1.0.1"));  // one port
-    CHECK(shop.call("shop/web", "10.1.0.1:80", 80, "/read", "GET", "api.shop.").verdict() ==
-          CallVerdict::kAllowed);
-    CHECK(status(shop.call("shop/web", "10.1.0.1", 0)) == 404);  // it has one port, and other names
-  }
-
-  TEST_CASE("an upgrade to another protocol than WebSocket is refused, and one to TLS ignored") {
-    Shop shop;
-    const auto ask = [&](const std::string& upgrade, const std::string& connection = "Upgrade") {
-      const auto told = shop.ask({.source = "shop/web",
-                                  .destination = "shop/api",
-                                  .port = port(80),
-                                  .path = "/read",
-                                  .headers = {{"upgrade", upgrade}, {"connection", connection}}});
-      REQUIRE(told.ok());
-      return told->verdict() == CallVerdict::kAllowed ? 200 : status(*told);
-    };
-    CHECK(ask("WebSocket") == 200);
-    CHECK(ask("TLS/1.2") == 200);
-    CHECK(ask("TLS/1.2, h2c") == 200);
-    CHECK(ask("irc/6.9") == 403);
-    CHECK(ask("TLS/1.2, irc/6.9") == 403);
-    CHECK(ask("irc/6.9", "close") == 200);  // no upgrade is asked for
-  }
-
   TEST_CASE("of two Egresses of one account the one that allows the request is named") {
     Shop shop;
     shop.configure(false, false);
@@ -610,29 +442,16 @@ TEST_SUITE("catalog::explain") {
                  "egress allows Egress shop/second"));
     CHECK(begins(decision(shop.call("shop/web", "Pay.example.com:80", 80, "/a")),
                  "egress allows Egress shop/first"));
-  }
-
-  TEST_CASE("several lines of Cookie are joined as Envoy joins them") {
-    Shop shop;
-    smi::HttpRouteGroup group = routes("books", {"read"});
-    const auto ask = [&](const char* rule, Protocol protocol) {
-      group.matches[0].headers = {{"cookie", rule}};
-      shop.spec.put(group);
-      shop.spec.put(service("api", "10.1.0.1", {service_port("http", 80, 8080, protocol)}));
-      const auto told = shop.ask({.source = "shop/web",
-                                  .destination = "shop/api",
-                                  .path = "/read",
-                                  .headers = {{"cookie", "a=1"}},
-                                  .more_cookies = {"b=2", "c=3"}});
-      REQUIRE(told.ok());
-      return told->verdict() == CallVerdict::kAllowed;
-    };
-    CHECK(ask("a=1,b=2,c=3", Protocol::kHttp));
-    CHECK_FALSE(ask("a=1; b=2; c=3", Protocol::kHttp));
-    for (const Protocol protocol : {Protocol::kGrpc, Protocol::kH2c}) {
-      CHECK(ask("a=1; b=2; c=3", protocol));
-      CHECK_FALSE(ask("a=1,b=2,c=3", protocol));
-    }
+    smi::HttpRouteGroup far = routes("g0", {"c"});
+    far.matches.front().methods = {"PUT"};
+    shop.spec.put(far);
+    Egress third = second;
+    third.route_groups = {{"g0"}};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "third"}, {}, third));
+    const auto refused = shop.call("shop/web", "pay.example.com", 80, "/c");
+    CHECK(
+        begins(decision(refused), "egress denies Egress shop/third"));  // it lacks the method only
+    CHECK(has(decision(refused), "matches this one: the method GET is not PUT"));
   }
 
   TEST_CASE("retries and limits are notes with their objects") {

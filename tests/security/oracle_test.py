@@ -186,8 +186,10 @@ class Oracle(meshcase.MeshCase):
         # A denied client's proxy keeps an older configuration, which chooses the status.
         if got == DENIED and call.kind == "http" and not reference.is_denied(call.client):
             possible = self.explainer.statuses(told)
-            if 0 in possible and reference.has("IngressBackend"):
-                possible.add(403)  # where egress is on, a call in plain text can reach such a port
+            if 0 in possible and (reference.has("IngressBackend") or reference.has("Denylist")):
+                # Where egress is on, a call in plain text can reach such a port, or one that a denied
+                # machine still has.
+                possible.add(403)
             if status_of(how) not in possible:
                 # The connection was closed, or is an open one of a set before that let it out of
                 # the mesh in plain text.

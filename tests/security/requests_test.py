@@ -23,7 +23,6 @@ from hyperframe.frame import Frame, GoAwayFrame, HeadersFrame, RstStreamFrame, S
 from lib.mesh import meshcase, objects
 from lib.mesh.rig import ADS_PORT
 from lib.mesh.xds_client import WorkloadCertificate
-from lib.net import http2
 from lib.net.http2 import CLOSED, PREFACE, block
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
@@ -217,6 +216,15 @@ UPGRADES = {
     "to a protocol that is not known": (upgrade(BOOKS, b"x", body=HIDDEN), NOTHING),
     "to two protocols": (upgrade(BOOKS, b"websocket, x", body=HIDDEN), NOTHING),
     "to TLS, which is ignored": (upgrade(BOOKS, b"TLS/1.2", body=HIDDEN), BOOKS),
+    "to TLS or a WebSocket": (upgrade(BOOKS, b"tls/1.0, WebSocket"), BOOKS),
+    "to HTTP/2, which is ignored": (upgrade(BOOKS, b"h2c", body=HIDDEN), BOOKS),
+    "to HTTP/2 or TLS": (upgrade(BOOKS, b"h2c, TLS/1.2"), NOTHING),
+    "to a WebSocket, in two lines": (upgrade(BOOKS, b"websocket", b"upgrade: x"), NOTHING),
+    "with other tokens in the header `connection`": (
+        get(BOOKS, b"connection: keep-alive, Upgrade", b"upgrade: x"),
+        NOTHING,
+    ),
+    "with another token in the header `connection`": (get(BOOKS, b"connection: upgrade-x", b"upgrade: x"), BOOKS),
     "without the header `connection`": (get(BOOKS, b"upgrade: websocket", body=HIDDEN), BOOKS),
 }
 
@@ -318,7 +326,6 @@ class Requests(meshcase.MeshCase):
         self.addCleanup(self.app.close)
         self.wait_for_status(self.client, 200, HOST.decode())
         identity = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)
-        self.identity = identity
         self.ways = {
             "through the client's Envoy": lambda: self.client.namespace.connect(SERVICE, PORT, timeout=5),
             "straight to the server's": lambda: identity.dial(
@@ -343,8 +350,23 @@ class Requests(meshcase.MeshCase):
             answer.read()
             return answer.status
 
-    def check(self, kinds, send=None):
-        send = send or self.send
+    def send_and_explain(self, dial, request):
+        """The same. An explanation of the request says what Envoy did."""
+        status = self.send(dial, request)
+        head = request.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+        method, path, _ = head[0].split(" ")
+        lines = [line for line in head[1:] if not line.startswith("host:")]
+        if dial == self.ways["straight to the server's"]:
+            asked = {"destination": "account:server/server", "port": str(PORT), "host": HOST.decode()}
+        else:
+            asked = {"destination": "server/server"}
+        told = self.explain("\n".join(lines), path.encode(), method=method, **asked)
+        right = ("allowed", 0) if status == 200 else ("denied", status)
+        self.assertEqual([(told["verdict"], way["status"]) for way in told["ways"]], [right], told)
+        return status
+
+    def check(self, kinds, send=None, http2=False):
+        send = send or (send_http2 if http2 else self.send)
         for way, dial in self.ways.items():
             self.app.heard.clear()
             for kind, (request, target) in kinds.items():
@@ -354,12 +376,11 @@ class Requests(meshcase.MeshCase):
                     heard = self.app.heard[before:]
                     if target is NOTHING:
                         self.assertEqual(heard, [])
-                        self.assertIn(status, REFUSALS if send == self.send else {None, *REFUSALS})
+                        self.assertIn(status, {None, *REFUSALS} if http2 else REFUSALS)
                         continue
                     self.assertEqual([head[0].split(b" ")[1] for head in heard], [target])
                     self.assertEqual(status, 200)
-                    name = b"host" if send == self.send else b":authority"
-                    self.assertEqual(values(heard[0], name), [HOST])
+                    self.assertEqual(values(heard[0], b":authority" if http2 else b"host"), [HOST])
             with self.subTest(way, kind="nothing arrives late"):
                 self.assertEqual(self.send(dial, get(BOOKS)), 200)
                 allowed = sum(target is not NOTHING for _, target in kinds.values())
@@ -371,9 +392,9 @@ class Requests(meshcase.MeshCase):
         with self.subTest("headers that occur twice"):
             self.check(HEADERS)
         with self.subTest("upgrades"):
-            self.check(UPGRADES)
+            self.check(UPGRADES, self.send_and_explain)
         with self.subTest("HTTP/2"):
-            self.check(HTTP2, send_http2)
+            self.check(HTTP2, http2=True)
         for http_paths, other, kinds in (("normalize", b"/x", NORMALIZED), ("unchecked", b"a%2Fb", UNCHECKED)):
             with self.subTest("with an annotation", http_paths=http_paths):
                 self.write_service(http_paths)
@@ -406,17 +427,20 @@ class Requests(meshcase.MeshCase):
             for name in names:
                 with self.subTest(way, name=name):
                     self.assertEqual(self.send(dial, get(BOOKS, name + b": " + FORGED)), 400)
-        with self.subTest("HTTP/2"):
-            for name in ("x_forwarded_client_cert", "x_level"):
-                self.assertEqual(self.send_http2(name), "HTTP 400")
+        of_http2 = (b"x_forwarded_client_cert", b"x_level")
+        for way, dial in ways.items():
+            for name in of_http2:
+                with self.subTest(way, name=name, protocol="HTTP/2"):
+                    self.assertEqual(send_http2(dial, fields(BOOKS, (name, FORGED))), 400)
         with self.subTest("nothing reached the application"):
             self.assertEqual(self.app.heard, [])
         with self.subTest("they are counted by caller"):
             caller = "spiffe://cluster.local/ns/client/sa/client"
             counters = self.server.stats("refused_header_name_total")
-            self.assertEqual(sum(counters.values()), len(ways) * len(names) + 2, counters)
+            of_each = len(names) + len(of_http2)
+            self.assertEqual(sum(counters.values()), len(ways) * of_each, counters)
             of_client = sum(value for name, value in counters.items() if caller in name)
-            self.assertEqual(of_client, 2 * len(names) + 2, counters)
+            self.assertEqual(of_client, len(self.ways) * of_each, counters)
         with self.subTest("and explained"):
             told = self.explain("X_Level: gold")
             self.assertEqual(told["verdict"], "denied", told)
@@ -465,41 +489,25 @@ class Requests(meshcase.MeshCase):
     def test_a_service_that_takes_any_header_name_gets_one_caller(self):
         self.write_service("strict", "unchecked")
         wait_for("the request passes", lambda: self.send(self.ways["through the client's Envoy"], ANY_NAME) == 200)
-        for way, dial in self.ways.items():
-            with self.subTest(way):
-                self.app.heard.clear()
-                self.assertEqual(self.send(dial, ANY_NAME), 200)
-                head = self.app.heard[0]
-                self.assertEqual(values(head, b"x_level"), [b"admin"])
-                names = [line.lower().replace(b"_", b"-") for line in head]
-                callers = [line for line in names if line.startswith(b"x-forwarded-client-cert")]
-                self.assertEqual(len(callers), 1, head)
-                self.assertNotIn(b"ns/payments", callers[0])
-                self.assertIn(b"uri=spiffe://cluster.local/ns/client/sa/client", callers[0])
+        any_name = fields(BOOKS, (b"x_forwarded_client_cert", FORGED), (b"x_level", b"admin"))
+        for protocol, send, request in (("HTTP/1.1", self.send, ANY_NAME), ("HTTP/2", send_http2, any_name)):
+            for way, dial in self.ways.items():
+                with self.subTest(way, protocol=protocol):
+                    self.app.heard.clear()
+                    self.assertEqual(send(dial, request), 200)
+                    head = self.app.heard[0]
+                    self.assertTrue(head[0].endswith(protocol.encode()), head)
+                    self.assertEqual(values(head, b"x_level"), [b"admin"])
+                    names = [line.lower().replace(b"_", b"-") for line in head]
+                    callers = [line for line in names if line.startswith(b"x-forwarded-client-cert")]
+                    self.assertEqual(len(callers), 1, head)
+                    self.assertNotIn(b"ns/payments", callers[0])
+                    self.assertIn(b"uri=spiffe://cluster.local/ns/client/sa/client", callers[0])
         self.assertEqual(self.explain("X_Level: gold")["verdict"], "allowed")
 
-    def send_http2(self, name):
-        with self.identity.dial(self.client, self.server.address, PORT, "server.server.svc.cluster.local") as opened:
-            connection = http2.Connection(opened)
-            stream = connection.h2.get_next_available_stream_id()
-            connection.streams[stream] = b"", None
-            connection.h2.send_headers(
-                stream,
-                [
-                    (":method", "GET"),
-                    (":scheme", "https"),
-                    (":path", BOOKS.decode()),
-                    (":authority", HOST.decode()),
-                    (name, FORGED.decode()),
-                ],
-                end_stream=True,
-            )
-            connection.send(connection.h2.data_to_send())
-            return str(connection.end(stream)).rpartition(": ")[2]
-
-    def explain(self, headers, path=BOOKS):
-        asked = {"source": "client/client", "destination": "server/server", "path": path.decode(), "headers": headers}
-        return self.rig.admin("GET", "/v1/policy/explain?" + urllib.parse.urlencode(asked))
+    def explain(self, headers, path=BOOKS, destination="server/server", **more):
+        asked = {"source": "client/client", "destination": destination, "path": path.decode(), **more}
+        return self.rig.admin("GET", "/v1/policy/explain?" + urllib.parse.urlencode(asked | {"headers": headers}))
 
     def test_in_permissive_mode_paths_pass_as_they_are(self):
         self.rig.mesh.write("config.yaml", objects.mesh_config(permissive=True))

@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 
-from lib.mesh.reference import CLUSTER, DENIED
+from lib.mesh.reference import CLUSTER, DENIED, header_lines
 
 REFUSALS = {400, 403, 404, 503}  # Envoy's own answers
 _CLOSED = (ConnectionError, ssl.SSLError)
@@ -50,15 +50,17 @@ class App:
         fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
         stream.read(int(fields.get("content-length", 0)))
         self.heard.add(int(fields["x-call"]))
+        upgraded = "upgrade" in fields  # it goes on otherwise, and this application knows no such way
         said = {
             "x-from": f"{self.name} {self.port}",
             "x-target": target,
             "x-caller": fields.get("x-forwarded-client-cert", ""),
             "content-length": "0",
+            **({"connection": "close"} if upgraded else {}),
         }
         lines = [f"{name}: {value}\r\n" for name, value in said.items()]
         connection.sendall(f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1"))
-        return True
+        return not upgraded
 
     def _answer_tcp(self, connection, stream):
         line = stream.readline()
@@ -74,7 +76,7 @@ class App:
 
 
 class Caller:
-    """Makes the calls of one machine. HTTP connections through its proxy stay open."""
+    """Makes the calls of one machine. HTTP connections through its proxy stay open, but those of upgrades."""
 
     def __init__(self, machine, identity, hosts):
         """`identity`: a WorkloadCertificate. `hosts`: the host name of each Service's address."""
@@ -129,7 +131,7 @@ class Caller:
         return self._identity.dial(self._machine, call.address, call.port, name)
 
     def _http(self, call, number):
-        if call.machine is not None:
+        if call.machine is not None or "upgrade" in call.headers:
             connection = _http_over(self._dial(call))
             try:
                 return self._ask(connection, call, number)
@@ -159,7 +161,7 @@ class Caller:
         connection.putrequest(call.method, call.path, skip_host=True, skip_accept_encoding=True)
         connection.putheader("host", self.host(call))
         connection.putheader("x-call", str(number))
-        for name, value in call.headers.items():
+        for name, value in header_lines(call):
             connection.putheader(name, value)
         connection.putheader("content-length", "0")
         connection.endheaders()

@@ -6,7 +6,7 @@ import json
 import subprocess
 import urllib.parse
 
-from lib.mesh.reference import DENIED, gateway_address, outside
+from lib.mesh.reference import DENIED, gateway_address, header_lines, outside
 
 DENIED_EXIT = 3  # exit code of the command
 
@@ -14,6 +14,11 @@ DENIED_EXIT = 3  # exit code of the command
 def _limiting(steps):
     """The objects of the notes about limits."""
     return {step["object"] for step in steps if step["step"] == "limits" and step["object"] != "MeshConfig"}
+
+
+def _deciding(told, way):
+    """The step that decides a way."""
+    return [step for step in told["steps"] + way["steps"] if step["effect"] != "notes"][-1]
 
 
 class Explainer:
@@ -34,7 +39,7 @@ class Explainer:
             "port": str(call.port),
         }
         if call.headers:
-            asked["headers"] = "\n".join(f"{name}: {value}" for name, value in call.headers.items())
+            asked["headers"] = "\n".join(f"{name}: {value}" for name, value in header_lines(call))
         if address := gateway_address(call.client):
             return {**asked, "source": f"gateway:{address}", "method": call.method, "path": call.path}
         if call.machine is not None:
@@ -63,36 +68,36 @@ class Explainer:
 
     def outcomes(self, call, told):
         """The answers that an explanation holds possible, in the form of Reference.outcomes()."""
-        found = set()
-        for way in told["ways"]:
-            if not way["allowed"]:
-                found.add(DENIED)
-            elif call.machine is not None:
-                found.add((call.machine, way["port"]))
-            elif not way["service"]:
-                found |= {(outside(address), way["port"]) for address in way["addresses"]}
-            else:
-                found |= {(self._at[address], way["port"]) for address in way["addresses"]}
-        return found
+        return set().union(*(self._answers(call, way) for way in told["ways"]))
+
+    def _answers(self, call, way):
+        if not way["allowed"]:
+            return {DENIED}
+        if call.machine is not None:
+            return {(call.machine, way["port"])}
+        if not way["service"]:
+            return {(outside(address), way["port"]) for address in way["addresses"]}
+        return {(self._at[address], way["port"]) for address in way["addresses"]}
 
     def misnamed(self, call, told, reference):
-        """A sentence if a way that is allowed names another object than one that allows it, or other
-        objects that take part than those in force; else None."""
+        """A sentence if a way names another object than one that allows or denies it, or other objects
+        that take part than those in force; else None."""
         if wrong := self._misnamed_part(call, told, reference):
             return wrong
         for way in told["ways"]:
-            last = [step for step in way["steps"] if step["effect"] != "notes"][-1:]
-            if not way["allowed"] or not last or not last[0]["object"]:
-                continue
-            kind = last[0]["object"].partition(" ")[0]
-            right = {last[0]["object"]}
-            if kind == "Egress":
-                right = reference.egresses(call)
-            elif kind == "TrafficTarget":
-                names = [self._at[address] for address in way["addresses"]] or [call.machine]
-                right = {one for name in names for one in reference.targets(call, name, way["port"])}
-            if last[0]["object"] not in right:
-                return f"{last[0]} is not one of {sorted(right)}"
+            last = _deciding(told, way)
+            named = last["object"] + (" " + last["field"] if last["object"] == "MeshConfig" else "")
+            right = set().union(
+                *(
+                    one.objects
+                    for one in reference.ways(call)
+                    if one.answer in self._answers(call, way)
+                    and "/".join(one.service or ()) == way["service"]
+                    and "/".join(one.account or ()) == way["account"]
+                )
+            )
+            if named not in right:
+                return f"{last} is not of one of {sorted(right)}"
         return None
 
     @staticmethod
@@ -128,7 +133,7 @@ class Explainer:
     def unclear(told):
         """A sentence if a way ends without the step that decides, else None."""
         for way in told["ways"]:
-            last = [step for step in told["steps"] + way["steps"] if step["effect"] != "notes"][-1]
+            last = _deciding(told, way)
             if last["effect"] != ("allows" if way["allowed"] else "denies") or not last["reason"]:
                 return f"{last} does not decide {way}"
             if way["allowed"] and not last["object"]:

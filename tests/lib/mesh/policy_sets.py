@@ -105,6 +105,9 @@ HEADERS = {
     "x-role": {".*": ("any", ""), "adm[a-z]+": ("admin",)},
 }
 
+# Values of `upgrade`. Proxies give a WebSocket, and answer a request for HTTP/2 or TLS as if it did not ask.
+UPGRADES = ("websocket", "WebSocket", "TLS/1.2", "h2c", "x", "websocket, x", "TLS/1.2, websocket", "tls/1.0, h2c")
+
 PolicySet = collections.namedtuple("PolicySet", "objects calls")
 
 
@@ -339,7 +342,7 @@ class _Drawing:
         """A Service by its cluster IP; of a headless one `server`, at the Service's port or its own."""
         kind = "tcp" if is_tcp(port) else "http"
         if SERVICES[service][0] is not None:
-            host = self.host(service, port["port"]) if kind == "http" and self.chance(0.1) else None
+            host = self.host(service, port["port"]) if kind == "http" and self.chance(0.2) else None
             return Call(client, SERVICES[service][0], port["port"], kind, host=host)
         number = self.rng.choice((port["port"], number_at(port, server)))
         return Call(client, SERVERS[server][2], number, kind, service=service)
@@ -350,6 +353,12 @@ class _Drawing:
         return self.rng.choice(
             (
                 f"{name}:{port}",
+                f"{name}.",
+                f"{name}.svc.:{port}",
+                name.upper(),
+                f"{name}.SVC.{CLUSTER}.",
+                f"{name}..",
+                f"{name}:{port}.",
                 f"{name}.svc",
                 f"{name}.{CLUSTER}",
                 service[1],
@@ -358,6 +367,12 @@ class _Drawing:
                 "books.example.org",
             )
         )
+
+    def spelled(self, host, port):
+        """The host as it is, or as some clients write it."""
+        if self.chance(0.6):
+            return host
+        return self.rng.choice((f"{host}.", host.upper(), f"{host}:{port}", f"{host}.:{port}"))
 
     def any_call(self):
         client = self.rng.choice(list(CLIENTS))
@@ -375,7 +390,7 @@ class _Drawing:
     def entering(self):
         """A call of a gateway, straight to a workload."""
         server = self.rng.choice(list(SERVERS))
-        call = Call(
+        made = Call(
             gateway(self.rng.choice(OUTSIDE_ADDRESSES)),
             SERVERS[server][2],
             self.rng.choice(HTTP_PORTS),
@@ -384,12 +399,14 @@ class _Drawing:
             machine=server,
         )
         known = [path for paths in PATHS.values() for path in paths]
-        return call._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
+        made = made._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
+        return self.with_header(made) if self.chance(0.3) else made
 
     def leaving(self, client):
         """A call past the mesh, mostly one that an Egress is about."""
         address, port = self.rng.choice(OUTSIDE_ADDRESSES), self.rng.choice(list(OUTSIDE_PORTS))
-        call = Call(client, address, port, OUTSIDE_PORTS[port], host=self.rng.choice(OUTSIDE_HOSTS))
+        host = self.spelled(self.rng.choice(OUTSIDE_HOSTS), port)
+        call = Call(client, address, port, OUTSIDE_PORTS[port], host=host)
         if call.kind == "tcp":
             return call
         named = [g for egress in self.egresses for g in egress["spec"].get("matches", []) if g["name"] != "missing"]
@@ -413,11 +430,24 @@ class _Drawing:
             return call._replace(path=self.rng.choice(self.rng.choice((known, OTHER_PATHS))))
         if part == "method":
             return call._replace(method=self.rng.choice(METHODS))
-        if self.chance(0.2):
+        return self.with_header(call)
+
+    def with_header(self, call):
+        """The request with other headers: some are sent twice, and some ask for another protocol."""
+        kind = self.rng.choices(("underscore", "upgrade", "repeated", "other"), (1, 2, 2, 3))[0]
+        if kind == "underscore":
             return call._replace(headers=call.headers | {"x_level": "gold"})
+        if kind == "upgrade":
+            asked = {"connection": self.rng.choice(("Upgrade", "upgrade", "keep-alive"))}
+            return call._replace(headers=call.headers | asked | {"upgrade": self.rng.choice(UPGRADES)})
         name = self.rng.choice(list(HEADERS))
-        values = [v for accepted in HEADERS[name].values() for v in accepted]
-        return call._replace(headers={name: self.rng.choice((*values, "golden"))})
+        values = [*(v for accepted in HEADERS[name].values() for v in accepted), "golden"]
+        if kind == "other":
+            return call._replace(headers={name: self.rng.choice(values)})
+        # Behind the one that a rule accepts, if there is one.
+        kept = call.headers.get(name)
+        again = kept if isinstance(kept, str) else self.rng.choice(values), self.rng.choice(values)
+        return call._replace(headers=call.headers | {name: again if self.chance(0.7) else again[::-1]})
 
     def past_the_proxy(self, call):
         """The same straight to a server, at one of its ports, or `call` if it names no Service."""

@@ -6,7 +6,7 @@ import unittest
 
 from lib import run
 from lib.mesh import policy_sets
-from lib.mesh.reference import Reference
+from lib.mesh.reference import DENIED, Reference
 
 SETS, CALLS = 200, 25  # as in the nightly tier; 20 sets meet the first fault 22 times on average
 
@@ -44,12 +44,36 @@ class MatchesIgnored(Reference):
         return made["spec"]["matches"] if made and rule["kind"] == "HTTPRouteGroup" else []
 
 
+class LastLineCounts(Reference):
+    """Of a header that is sent twice the last value decides."""
+
+    def outcomes(self, call):
+        last = {name: value if isinstance(value, str) else value[-1] for name, value in call.headers.items()}
+        return super().outcomes(call._replace(headers=last))
+
+
+class UpgradesPass(Reference):
+    """A request may ask for any other protocol."""
+
+    def outcomes(self, call):
+        return super().outcomes(call._replace(headers={**call.headers, "connection": "close"}))
+
+
+class HostsAsWritten(Reference):
+    """A host in upper case, or with a dot at its end, is another name."""
+
+    def outcomes(self, call):
+        as_written = call.host is None or call.host.lower().rstrip(".") == call.host
+        return super().outcomes(call) if as_written else {DENIED}
+
+
 class Faults(unittest.TestCase):
     def test_each_is_met_by_a_call(self):
         rng = run.seeded()
         fixed = policy_sets.fixed()
         drawn = [policy_sets.draw(rng, CALLS) for _ in range(SETS)]
-        for fault in (PortsIgnored, SourcesIgnored, MatchesIgnored):
+        faults = (PortsIgnored, SourcesIgnored, MatchesIgnored, LastLineCounts, UpgradesPass, HostsAsWritten)
+        for fault in faults:
             with self.subTest(fault.__name__):
                 met = 0
                 for one in drawn:
