@@ -31,6 +31,7 @@ enum class ErrorCode {
   kTooLarge,             // deeper or larger than the bound
   kUnreadableSource,     // a file or directory cannot be read; its last good content stays
   kRefusedByProxy,       // Envoy refuses its configuration; left out until it changes
+  kLimitResets,          // a rate limit may begin anew before its unit of time ends
   // Proxies and certificates.
   kUnknownProxy,          // no workload has this proxy UUID in this namespace
   kIdentityMismatch,      // the certificate's account is not the workload's
@@ -58,8 +59,8 @@ OSM_API std::string_view error_code_text(ErrorCode code);
 // Weight of a problem with an object, by its code.
 enum class Severity {
   kError,    // something that was asked for does not happen: somebody has to act
-  kWarning,  // it happens, or may be about to: a reference to what may still come, a choice between
-             // two
+  kWarning,  // it happens in part, or may be about to: a reference to what may still come, a choice
+             // between two, a limit by the hour
   kNotice,   // nothing is wrong: a part has no effect here
 };
 // The severity of problems with the code.

@@ -25,6 +25,7 @@ constexpr std::pair<ErrorCode, std::string_view> kCodes[] = {
     {ErrorCode::kTooLarge, "too-large"},
     {ErrorCode::kUnreadableSource, "unreadable-source"},
     {ErrorCode::kRefusedByProxy, "refused-by-proxy"},
+    {ErrorCode::kLimitResets, "limit-resets"},
     {ErrorCode::kUnknownProxy, "unknown-proxy"},
     {ErrorCode::kIdentityMismatch, "identity-mismatch"},
     {ErrorCode::kWrongCertificateKind, "wrong-certificate-kind"},
@@ -63,6 +64,7 @@ Severity severity_of(ErrorCode code) {
       return Severity::kNotice;
     case ErrorCode::kDuplicateObject:
     case ErrorCode::kDanglingReference:
+    case ErrorCode::kLimitResets:
     case ErrorCode::kRootEnding:
       return Severity::kWarning;
     default:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -27,20 +28,39 @@ std::set<ObjectKey> named_by_egresses(const SharedList<Policy>& policies) {
   return out;
 }
 
-// The field of the first local limit of requests by the hour; empty: there is none.
-std::string hourly_field(const UpstreamLimits& limits) {
-  const auto hourly = [](const std::optional<HttpLocalRateLimit>& limit) {
-    return limit && limit->rate.unit >= std::chrono::hours(1);
-  };
-  if (hourly(limits.http)) return "spec.rateLimit.local.http.unit";
-  for (const HttpRouteRateLimit& path : limits.paths)
-    if (hourly(path.limit)) return "spec.httpRoutes";
-  return {};
-}
-
 bool has_http(const model::ServiceEntry& service) {
   return std::any_of(service.ports.begin(), service.ports.end(),
                      [](const MeshService& port) { return is_http(port.protocol); });
+}
+
+bool is_hourly(const LocalRateLimit& rate) { return rate.unit >= std::chrono::hours(1); }
+
+// The field of the first local limit of requests by the hour; empty: there is none.
+std::string hourly_requests(const UpstreamLimits& limits) {
+  if (limits.http && is_hourly(limits.http->rate)) return "spec.rateLimit.local.http.unit";
+  for (std::size_t i = 0; i < limits.paths.size(); ++i)
+    if (limits.paths[i].limit && is_hourly(limits.paths[i].limit->rate))
+      return "spec.httpRoutes[" + std::to_string(i) + "].rateLimit.local.unit";
+  return {};
+}
+
+using Report = std::function<void(ErrorCode, std::string, std::string)>;
+
+// docs/mesh-objects.md lists what makes a bucket begin full again.
+void report_hourly(const model::ServiceEntry& service, const UpstreamLimits& limits,
+                   const Report& report) {
+  const std::string remedy = "; limit by the minute, or count with spec.rateLimit.global";
+  if (const auto field = hourly_requests(limits); !field.empty() && has_http(service))
+    report(ErrorCode::kLimitResets, field,
+           "a limit by the hour is no quota: with each change of a TrafficTarget, an "
+           "HTTPRouteGroup or a limit at the servers of Service " +
+               service.name.str() + ", and each start of a sidecar, its bucket begins full again" +
+               remedy);
+  if (limits.tcp && is_hourly(*limits.tcp) && !service.split)
+    report(ErrorCode::kLimitResets, "spec.rateLimit.local.tcp.unit",
+           "a limit by the hour is no quota: with each change of the limit and each start of a "
+           "sidecar at the servers of Service " +
+               service.name.str() + " its bucket begins full again" + remedy);
 }
 
 }  // namespace
@@ -53,7 +73,7 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
   for (const auto& policy : policies) {
     const auto* setting = policy->get<UpstreamTrafficSetting>();
     if (setting == nullptr) continue;
-    const auto report = [&](ErrorCode code, std::string field, std::string cause) {
+    const Report report = [&](ErrorCode code, std::string field, std::string cause) {
       problems.push_back({.code = code,
                           .object = policy->key,
                           .path = {},
@@ -93,13 +113,7 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
              "Service " + name +
                  " is the apex of a TrafficSplit, so its connections are those of its backends; "
                  "limit the backends");
-    if (const std::string field = hourly_field(limits); !field.empty())
-      report(ErrorCode::kUnusedField, field,
-             "a limit by the hour is no quota: with each change of a TrafficTarget, an "
-             "HTTPRouteGroup or a limit at the servers of Service " +
-                 name +
-                 " its bucket begins full again; limit by the minute, or count with "
-                 "spec.rateLimit.global");
+    report_hourly(*service, limits, report);
     if ((limits.http || limits.global_http || !limits.paths.empty()) && !has_http(*service))
       report(ErrorCode::kUnusedField,
              limits.http          ? "spec.rateLimit.local.http"

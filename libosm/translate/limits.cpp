@@ -27,11 +27,12 @@ void set_bucket(envoy::type::v3::TokenBucket& out, const LocalRateLimit& limit) 
 
 }  // namespace
 
-envoy::config::listener::v3::Filter connection_rate_limit(const std::string& stat_prefix,
+envoy::config::listener::v3::Filter connection_rate_limit(const std::string& chain,
                                                           const LocalRateLimit& limit) {
   network_limit::LocalRateLimit rate;
-  rate.set_stat_prefix(stat_prefix);
+  rate.set_stat_prefix(chain);
   set_bucket(*rate.mutable_token_bucket(), limit);
+  rate.set_share_key(chain);
   envoy::config::listener::v3::Filter filter;
   set_extension(filter, "l4_local_rate_limit", rate);
   return filter;

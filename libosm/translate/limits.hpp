@@ -14,8 +14,9 @@ namespace osm::inline v1::translate {
 // Routes override this filter by its name.
 inline constexpr const char* kHttpRateLimitFilter = "http_local_rate_limit";
 
-// Closes the connections above the rate.
-envoy::config::listener::v3::Filter connection_rate_limit(const std::string& stat_prefix,
+// Closes the connections above the rate. A chain that replaces another one of the name, whose
+// limit is the same, goes on with its bucket while Envoy drains that one.
+envoy::config::listener::v3::Filter connection_rate_limit(const std::string& chain,
                                                           const LocalRateLimit& limit);
 
 // A filter that limits nothing until a virtual host or a route overrides it: a limit that is added

@@ -95,18 +95,32 @@ TEST_SUITE("catalog.limits") {
     }));
   }
 
-  TEST_CASE("a local limit of requests by the hour is a notice, which names the way to a quota") {
+  TEST_CASE("a local limit by the hour is a warning, which names the way to a quota") {
     Shop shop;
-    UpstreamLimits limits;
-    limits.http = HttpLocalRateLimit{{5, 3600s, 0}, 429, {}};
-    const auto& slow = shop.put("slow", "store", limits);
-    REQUIRE(slow.problems->size() == 1);
-    CHECK(slow.problems->front().code == ErrorCode::kUnusedField);
-    CHECK(slow.problems->front().field == "spec.rateLimit.local.http.unit");
-    CHECK(slow.problems->front().cause.find("begins full again") != std::string::npos);
+    const auto only = [&](const std::string& service, UpstreamLimits limits) {
+      const auto& problems = *shop.put("slow", service, std::move(limits)).problems;
+      REQUIRE(problems.size() == 1);
+      CHECK(problems.front().code == ErrorCode::kLimitResets);
+      CHECK(severity_of(problems.front().code) == Severity::kWarning);
+      CHECK(problems.front().cause.find("begins full again") != std::string::npos);
+      CHECK(problems.front().cause.find("spec.rateLimit.global") != std::string::npos);
+      return problems.front().field;
+    };
+    const HttpLocalRateLimit hourly{{5, 3600s, 0}, 429, {}};
+    UpstreamLimits requests;
+    requests.http = hourly;
+    CHECK(only("store", requests) == "spec.rateLimit.local.http.unit");
     UpstreamLimits path = of_requests(3);
-    path.paths = {{"/a", HttpLocalRateLimit{{5, 3600s, 0}, 429, {}}}};
-    CHECK(shop.put("slow", "store", path).problems->front().field == "spec.httpRoutes");
+    path.paths = {{"/a", of_requests(1).http}, {"/b", hourly}};
+    CHECK(only("store", path) == "spec.httpRoutes[1].rateLimit.local.unit");
+    UpstreamLimits connections;
+    connections.tcp = LocalRateLimit{5, 3600s, 0};
+    CHECK(only("store", connections) == "spec.rateLimit.local.tcp.unit");
+    CHECK(only("ledger", connections) == "spec.rateLimit.local.tcp.unit");
+    requests.tcp = connections.tcp;
+    CHECK(shop.put("slow", "store", requests).problems->size() == 2);
+    connections.tcp->unit = 60s;
+    CHECK(shop.put("slow", "store", connections).problems->empty());
     CHECK(shop.put("slow", "store", of_requests(3)).problems->empty());
   }
 

@@ -20,6 +20,7 @@ APP = pathlib.Path(apps.__path__[0]) / "http_app.py"
 HTTP, TCP = meshcase.PORT, 7000
 HOST, APEX, ADDRESS = "server.server", "apex.server", "10.96.0.12"
 CLUSTER = f"server/server|{HTTP}"
+PLENTY = {"connections": 1000, "unit": "second"}
 
 
 def hourly(requests, **more):
@@ -231,6 +232,55 @@ class Limits(meshcase.MeshCase):
                 **local(tcp={"connections": 4, "unit": "hour"}),
             )
             self.assert_limited("/work", 4, status=503)
+
+    def write_own(self, **match):
+        """Changes what the server's own account may request there: the routes of the server's port."""
+        self.rig.mesh.write(
+            "own.yaml",
+            objects.routes("server", "more", more={"pathRegex": "/more", **match}),
+            objects.target("server", "more", "server", [("server", "server")], ("HTTPRouteGroup", "more", ["more"])),
+        )
+
+    def test_a_bucket_of_requests_is_kept_until_a_change_of_the_routes(self):
+        self.set(**local(http=hourly(3)))
+        self.assertEqual(self.problems("limits"), [("limit-resets", "warning", "spec.rateLimit.local.http.unit")])
+        self.assert_limited("/work", 3)
+        with self.subTest("a TrafficTarget to another account, and limits of connections"):
+            chains = self.server.updates()["LDS"]
+            self.rig.mesh.write(
+                "other.yaml",
+                objects.routes("client", "any", any={"pathRegex": ".*"}),
+                objects.target("client", "any", "client", [("server", "server")], ("HTTPRouteGroup", "any", ["any"])),
+            )
+            self.set(connectionSettings={"tcp": {"maxConnections": 90}}, **local(http=hourly(3), tcp=PLENTY))
+            self.assertGreater(self.server.updates()["LDS"], chains)  # the port has a new chain
+            self.assertEqual(self.ask("/work")[0], 429)
+        with self.subTest("a start of the controller"):
+            self.rig.stop_controller()
+            self.rig.start_controller()
+            self.wait_until_synced()
+            self.assertEqual(self.ask("/work")[0], 429)
+        with self.subTest("a TrafficTarget to the workload's account"):
+            self.write_own()
+            self.assert_limited("/work", 3)
+
+    def test_a_bucket_of_connections_is_kept_until_its_limit_changes(self):
+        limit = {"connections": 3, "unit": "hour"}
+        self.set(**local(tcp=limit))
+        self.assertEqual(self.problems("limits"), [("limit-resets", "warning", "spec.rateLimit.local.tcp.unit")])
+        self.assertEqual([self.note() != REFUSED for _ in range(5)], [True] * 3 + [False] * 2)
+        with self.subTest("a TrafficTarget to the account, and the idle time of the port"):
+            chains = self.server.updates()["LDS"]
+            self.rig.mesh.write(
+                "more.yaml",
+                objects.target("server", "more", "server", [("server", "server")], ("TCPRoute", "ledger", None)),
+            )
+            self.set(connectionSettings={"tcp": {"idleTimeout": "20s"}}, **local(tcp=limit))
+            self.assertGreater(self.server.updates()["LDS"], chains)
+            self.assertEqual(self.note(), REFUSED)
+        with self.subTest("the limit"):
+            self.set(**local(tcp={**limit, "connections": 4}))
+            self.assertEqual([self.note() != REFUSED for _ in range(6)], [True] * 4 + [False] * 2)
 
     def test_a_clients_sidecar_bounds_what_it_has_open(self):
         with self.subTest("TCP connections"):

@@ -226,6 +226,7 @@ TEST_SUITE("translate.limits") {
     const auto limit = unpack<NetworkLimit>(tcp.filters(1).typed_config());
     CHECK(limit.token_bucket().max_tokens() == 4294967295);
     CHECK(limit.token_bucket().fill_interval().seconds() == 1);
+    CHECK(limit.share_key() == tcp.name());  // another chain of the port goes on with its bucket
     const auto http = with_limits(limits).listener(server_class(), "inbound-listener");
     CHECK(filters(http.filter_chains(0)) ==
           std::vector<std::string>{"l4_local_rate_limit",
