@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A machine replaces its own certificate over the wire, and with `--grpc` its workload's.
+"""A machine replaces its own certificate over the wire, and with `--grpc` its workload's. Commands print the
+date after which its proxy is refused.
 
 usage: renew_test.py --bin DIRECTORY
 """
@@ -18,6 +19,7 @@ from lib.mesh import objects
 from lib.mesh.authority import Authority, openssl
 from lib.mesh.daemon import ShopTest, run
 from lib.mesh.impostor import Impostor
+from lib.mesh.xds_proxy import XdsProxy
 from lib.net import http2
 from lib.net.processes import wait_for
 
@@ -278,6 +280,68 @@ class Renew(RenewTest):
         self.assertEqual(self.renew("--every", "0s")[0], 2)
         self.assertEqual(self.renew("--every", "soon")[0], 2)
         self.assertEqual(self.renew("--every", "1m", "--force")[0], 2)
+
+
+class Dates(RenewTest):
+    """Each command that prints the date of a proxy certificate prints the one after which its proxy is refused."""
+
+    FLAGS = ("--join-address", "127.0.0.1:0")
+    DATED_BACK = datetime.timedelta(minutes=10)  # by the CA, since clocks differ
+    GRACE = datetime.timedelta(days=90)  # for a renewal
+
+    def dates(self, directory, days=30):
+        """(the date after which the proxy of the files is refused, the end of their certificate), as texts."""
+        shown = openssl("x509", "-noout", "-dates", "-dateopt", "iso_8601", "-in", directory / "sds_cert.pem")
+        begin, end = (datetime.datetime.fromisoformat(line.split("=")[1][:-1]) for line in shown.splitlines())
+        served = begin + self.DATED_BACK + datetime.timedelta(days=days)
+        self.assertEqual(end - served, self.GRACE)
+        return [f"{date:%Y-%m-%dT%H:%M:%S}.000Z" for date in (served, end)]
+
+    def assert_said(self, text, directory, days=30):
+        served, end = self.dates(directory, days)
+        self.assertIn(f"Envoy is served with it until {served}, and it can be renewed until {end}", text)
+
+    def connect(self):
+        address, roots = self.controller.addresses["ads_address"], self.out / "cacert.pem"
+        identity = self.out / "sds_cert.pem", self.out / "sds_key.pem"
+        proxy = XdsProxy(http2.PatientConnection.tls(address, roots, identity))
+        self.addCleanup(proxy.close)
+        proxy.wait_until_configured()
+
+    def test_files_for_a_machine(self):
+        ads = self.controller.addresses["ads_address"]
+        for days in (30, 5):
+            if days != 30:
+                validity = {"proxyCertValidityDuration": f"{24 * days}h"}
+                self.write("config.yaml", objects.mesh_config(certificate=validity))
+            out = self.folder / f"api-{days}"
+            code, said, err = self.bootstrap("api-1", out, controller=ads)
+            self.assertEqual((code, err), (0, ""))
+            self.assert_said(said, out, days)
+            token = self.folder / f"token-{days}"
+            token.write_text(self.osm("vm", "token", "api-1", "-n", "shop", "--controller", ads)[1])
+            joined = self.folder / f"joined-{days}"
+            code, said, err = self.osm("vm", "join", "--token-file", token, "--out", joined, state=False)
+            self.assertEqual((code, err), (0, ""))
+            self.assert_said(said, joined, days)
+            code, said, err = self.renew("--force")
+            self.assertEqual((code, err), (0, ""))
+            self.assert_said(said, self.out, days)
+        bootstrap = "vm", "bootstrap", "api-1", "-n", "shop", "--controller", ads, "--out", out, "-o", "json"
+        answer = json.loads(self.osm(*bootstrap)[1])
+        self.assertEqual([answer["served_until"], answer["not_after"]], self.dates(out, 5))
+
+    def test_connected_proxies(self):
+        self.connect()
+        served, end = self.dates(self.out)
+        lines = self.osm("proxy", "list")[1].splitlines()
+        at = lines[0].index("SERVED UNTIL")
+        self.assertEqual(lines[1][at:].strip(), served)
+        [proxy] = json.loads(self.osm("proxy", "list", "-o", "json")[1])["proxies"]
+        self.assertEqual([proxy["certificate_served_until"], proxy["certificate_not_after"]], [served, end])
+        verified = self.osm("verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1")[1]
+        self.assertRegex(verified, rf"ok +Proxy shop/web-1 .*, served with its certificate until {served}")
+        self.assertNotIn(end, verified)
 
 
 class Staying(RenewTest):

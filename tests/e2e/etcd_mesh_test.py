@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A mesh in three etcds with three controllers: one of each is killed under load without a failed request,
-policies are applied, conflicts told, and a compaction is survived; `osm edit` keeps a text that comes late
-or is invalid; a controller that is cut off takes no new proxies.
+policies and files of other programs are applied, conflicts told, and a compaction is survived; `osm edit`
+keeps a text that comes late or is invalid; a controller that is cut off takes no new proxies.
 """
 
 import base64
@@ -12,8 +12,8 @@ import re
 import signal
 from unittest import mock
 
-from lib.mesh import meshcase, objects
-from lib.mesh.etcd_rig import CLIENT_PORT, EtcdRig, encoded
+from lib.mesh import inputs, meshcase, objects
+from lib.mesh.etcd_rig import CLIENT_PORT, PATIENTLY, EtcdRig, encoded
 from lib.mesh.meshcase import Load
 from lib.mesh.replicated_rig import CONTROLLERS
 from lib.net.processes import CommandFailed, NotYet, wait_for
@@ -233,6 +233,34 @@ class EtcdMesh(meshcase.MeshCase):
         pathlib.Path(kept).unlink()
         self.assertEqual(list(self.edited.iterdir()), [])
         return text
+
+    def test_files_as_people_write_them_are_applied(self):
+        self.rig.mesh.write("shop.yaml", *objects.shop())
+        self.rig.start_controller()
+
+        def deciding(at, path):
+            asked = f"source=shop%2Fweb&destination=shop%2Fapi&path={path}"
+            status, told = self.rig.admin_at(at, f"/v1/policy/explain?{asked}")
+            return status == 200 and (told["verdict"], told["ways"][0]["steps"][-1]["object"])
+
+        for what, one in inputs.accepted().items():
+            with self.subTest(what):
+                file = self.rig.directory / one.name
+                file.write_text(one.text)
+                made = self.rig.osm("apply", "-f", file, *PATIENTLY).splitlines()
+                group = one.target.replace("TrafficTarget", "HTTPRouteGroup")
+                self.assertEqual(sorted(made), [f"{group} created", f"{one.target} created"])
+                for name in CONTROLLERS:
+                    wait_for(f"{name} allows it", lambda: deciding(name, one.path) == ("allowed", one.target), 20)
+                self.assertEqual(self.rig.problems(), [])
+        shown = json.loads(self.rig.osm("get", "httproutegroup", "shop/escapes", "-o", "json"))
+        self.assertEqual(shown["metadata"]["annotations"], {"note": inputs.CHARACTER})
+
+        for made in (inputs.without_namespace(*kind) for kind in inputs.namespaced_kinds()):
+            with self.subTest("without a namespace", kind=made["kind"]):
+                status, told = self.rig.admin_at("controller-1", "/v1/objects/apply", "POST", {"objects": [made]})
+                self.assertEqual((status, told["error"]["code"]), (400, "invalid-field"), told)
+                self.assertIn(f"{made['kind']} lost: metadata.namespace: required", told["error"]["message"])
 
     def test_an_edit_that_comes_late_or_is_invalid_writes_nothing_and_is_kept(self):
         self.edited = self.rig.directory / "edited"

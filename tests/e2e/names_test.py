@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Names of 63 characters pass certificates, gRPC and Envoy."""
+"""Names of 63 characters pass certificates, gRPC and Envoy, and policies have names of up to 253."""
 
 from lib.mesh import meshcase, objects
 
 CLIENT, SERVER = "c" * 63, "s" * 63
+ROUTES, TARGET = "r" * 253, "t" * 64
 
 
 class Names(meshcase.MeshCase):
@@ -13,8 +14,8 @@ class Names(meshcase.MeshCase):
         self.rig.mesh.write(
             "server.yaml",
             objects.service(SERVER, SERVER, "10.96.0.12", meshcase.PORT),
-            objects.routes(SERVER, "routes", books={}),
-            objects.target(SERVER, "access", SERVER, [(CLIENT, CLIENT)], ("HTTPRouteGroup", "routes", ["books"])),
+            objects.routes(SERVER, ROUTES, books={}),
+            objects.target(SERVER, TARGET, SERVER, [(CLIENT, CLIENT)], ("HTTPRouteGroup", ROUTES, ["books"])),
         )
         self.start_mesh()
         self.serve(server)

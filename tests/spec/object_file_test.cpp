@@ -38,20 +38,21 @@ TEST_SUITE("spec::read_object_file") {
   }
 
   TEST_CASE("an object of a namespaced kind without a namespace is left out by that name") {
-    for (const GroupKind& kind : {kinds::kService, kinds::kServiceAccount, kinds::kHttpRouteGroup,
-                                  kinds::kEgress, kinds::kMeshConfig}) {
-      CAPTURE(kind.kind);
-      const std::string api = find_kind(mesh_kinds(), kind)->api_version();
-      const ObjectFile file = read_object_file(
-          "apiVersion: " + api + "\nkind: " + std::string(kind.kind) + "\nmetadata: {name: a}\n",
-          "a.yaml");
-      CHECK(file.objects.empty());
-      REQUIRE(file.problems.size() == 1);
+    for (const Kind& kind : mesh_kinds()) {
+      CAPTURE(kind.name.kind);
+      const ObjectFile file =
+          read_object_file("apiVersion: " + kind.api_version() +
+                               "\nkind: " + std::string(kind.name.kind) + "\nmetadata: {name: a}\n",
+                           "a.yaml");
+      const bool cluster = kind.scope == Scope::kCluster;
+      CHECK(cluster == (kind.name == kinds::kNamespace));
+      CHECK(file.objects.size() == (cluster ? 1 : 0));
+      REQUIRE(file.problems.size() == (cluster ? 0 : 1));
+      if (cluster) continue;
+      CHECK(file.problems.front().code == ErrorCode::kInvalidField);
       CHECK(file.problems.front().field == "metadata.namespace");
       CHECK(file.problems.front().cause.starts_with("required"));
     }
-    CHECK(read_object_file("{apiVersion: v1, kind: Namespace, metadata: {name: a}}", "a")
-              .objects.size() == 1);
   }
 
   TEST_CASE("an error names the place and has its code beside its text") {
