@@ -78,7 +78,7 @@ std::size_t Session::excess(XdsType type, std::size_t names) const {
 void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
   s.awaiting = false;
-  if (type == XdsType::kCluster) NameSet().swap(warming_);
+  if (type == XdsType::kCluster) end_warming();
   s.acked = s.sent;
   s.overtaken.clear();
   s.uncertain = std::exchange(s.overtaken_nack, false);
@@ -108,7 +108,7 @@ void Session::on_ack(XdsType type) {
 
 void Session::on_nack(XdsType type, std::string_view detail) {
   TypeState& s = of(type);
-  if (type == XdsType::kCluster) NameSet().swap(warming_);
+  if (type == XdsType::kCluster) end_warming();
   variant_ == XdsVariant::kDelta ? refuse_delta(type) : refuse_sotw(type);
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
   s.awaiting = s.overtaken_nack = false;

@@ -50,7 +50,8 @@ class Session {
   // Time for which removed clusters are kept for unacknowledged listeners and routes, on this
   // stream and from the one before.
   static constexpr std::chrono::seconds kExpandedBound{10};
-  // Time for which listeners and routes wait until the clusters that they start to name are warm.
+  // Time for which listeners and routes wait until the clusters that they start to name are warm,
+  // and added endpoints until a change of their cluster is.
   static constexpr std::chrono::seconds kWarmingBound{5};
 
   Session(XdsVariant variant, NameSetPool& pool, const Doubts& doubts = {})
@@ -173,7 +174,7 @@ class Session {
     std::vector<Refusal> refusals;     // refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
-    std::optional<SteadyTime> held_since;  // LDS, RDS: start of the wait for warm clusters
+    std::optional<SteadyTime> held_since;  // EDS, LDS, RDS: start of the wait for warm clusters
     std::vector<Overtaken> overtaken;      // oldest first
     std::uint64_t generation = 0;          // of the last response; 0: it withholds something
     std::uint64_t confirmed = 0;
@@ -241,7 +242,10 @@ class Session {
   NameSet clusters_in_use() const;
   bool knows_users();
   void note_warming(const ResourceSet& goal);
+  void end_warming();
   ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
+  std::vector<EncodedPtr> former_versions(XdsType type, const ResourceSet& goal, NameSet& unknown);
+  std::vector<EncodedPtr> former_endpoints(const ResourceSet& goal);
 
   const XdsVariant variant_;
   NameSetPool& pool_;
@@ -256,6 +260,13 @@ class Session {
   std::string expanded_base_;
   // CDS: clusters sent since the last answer that the proxy did not have before.
   NameSet warming_;
+  // EDS: names in clusters that were changed since the last answer. And what was made of two
+  // versions of one: it is made once.
+  NameSet changing_;
+  struct FormerEndpoints {
+    EncodedPtr fresh, former;
+  };
+  std::map<std::string, FormerEndpoints> former_endpoints_;
   // SotW only.
   std::array<bool, kXdsTypes.size()> skipped_{};  // a claim was believed, nothing sent
   bool sent_expanded_ = false;                    // the last CDS response kept removed clusters

@@ -204,52 +204,90 @@ NameSet Session::clusters_in_use() const {
 }
 
 // A cluster that is new to the proxy can be used after CDS is acknowledged. A cluster that was
-// removed and added between two answers is new again.
+// removed and added between two answers is new again. One that is changed is used as it was until
+// then.
 void Session::note_warming(const ResourceSet& goal) {
   const ResourceSetPtr& before = of(XdsType::kCluster).sent;
   NameSet warming;
-  for (const EncodedPtr& cluster : goal.resources())
-    if (!before || !before->find(cluster->name) || contains(warming_, cluster->name))
+  std::vector<EncodedPtr> changing;
+  for (const EncodedPtr& cluster : goal.resources()) {
+    const EncodedPtr known = before ? before->find(cluster->name) : nullptr;
+    if (!known || contains(warming_, cluster->name))
       warming.push_back(cluster->name);
+    else if (known->hash != cluster->hash)
+      changing.push_back(cluster);
+  }
   warming_ = std::move(warming);
+  changing_ = joined(changing_, references(changing, XdsType::kEndpoint));
+}
+
+void Session::end_warming() {
+  NameSet().swap(warming_);  // `= {}` would keep the memory
+  NameSet().swap(changing_);
+  former_endpoints_.clear();
 }
 
 // Make before break: a listener or route keeps its older version while the new one starts to name
 // clusters that are warming. Requests to those would get 503. A proxy that reconnects keeps the
 // version that it claims.
-ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now) {
-  TypeState& s = of(type);
-  std::vector<EncodedPtr> older;
-  NameSet unknown;  // claimed in another version, whose content is not known
-  const bool may_wait = type == XdsType::kListener || type == XdsType::kRoute;
+std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet& goal,
+                                                 NameSet& unknown) {
+  const TypeState& s = of(type);
+  std::vector<EncodedPtr> former;
   // A proxy that renews a subscription is sent everything again, and still holds its accepted
   // content.
   const ResourceSetPtr& before = s.delivered ? s.delivered : s.acked;
-  if (may_wait && goal && before && !s.asked && !warming_.empty()) {
-    const auto is_warming = [&](const auto& reference) {
-      return reference.type == XdsType::kCluster && contains(warming_, reference.name);
-    };
-    for (const EncodedPtr& resource : changed(before, *goal)) {
-      const EncodedPtr held = before->find(resource->name);
-      if (!held && contains(s.leftovers, resource->name) &&
-          std::any_of(resource->references.begin(), resource->references.end(), is_warming))
-        unknown.push_back(resource->name);
-      if (held && std::any_of(resource->references.begin(), resource->references.end(),
-                              [&](const auto& reference) {
-                                return is_warming(reference) &&
-                                       !std::binary_search(held->references.begin(),
-                                                           held->references.end(), reference);
-                              }))
-        older.push_back(held);
-    }
+  if (!before || s.asked || warming_.empty()) return former;
+  const auto is_warming = [&](const auto& reference) {
+    return reference.type == XdsType::kCluster && contains(warming_, reference.name);
+  };
+  for (const EncodedPtr& resource : changed(before, goal)) {
+    const EncodedPtr held = before->find(resource->name);
+    if (!held && contains(s.leftovers, resource->name) &&
+        std::any_of(resource->references.begin(), resource->references.end(), is_warming))
+      unknown.push_back(resource->name);
+    if (held && std::any_of(resource->references.begin(), resource->references.end(),
+                            [&](const auto& reference) {
+                              return is_warming(reference) &&
+                                     !std::binary_search(held->references.begin(),
+                                                         held->references.end(), reference);
+                            }))
+      former.push_back(held);
   }
-  if (older.empty() && unknown.empty()) {
+  return former;
+}
+
+// Make before break: endpoints that are added together with a change of their cluster follow it.
+// The cluster as it was may not accept their certificates, and gets them at once. The changed
+// cluster needs endpoints to be warm: those that the proxy knows, as far as they stay.
+std::vector<EncodedPtr> Session::former_endpoints(const ResourceSet& goal) {
+  std::vector<EncodedPtr> former;
+  const ResourceSetPtr& before = of(XdsType::kEndpoint).sent;
+  if (!before) return former;
+  for (const std::string& name : changing_) {
+    const EncodedPtr known = before->find(name), fresh = goal.find(name);
+    if (!known || !fresh || known->hash == fresh->hash) continue;
+    FormerEndpoints& made = former_endpoints_[name];
+    if (made.fresh != fresh) made = {fresh, translate::known_endpoints(*known, *fresh)};
+    if (made.former) former.push_back(made.former);
+  }
+  return former;
+}
+
+ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now) {
+  TypeState& s = of(type);
+  std::vector<EncodedPtr> former;
+  NameSet unknown;  // claimed in another version, whose content is not known
+  if (goal && type == XdsType::kEndpoint) former = former_endpoints(*goal);
+  if (goal && (type == XdsType::kListener || type == XdsType::kRoute))
+    former = former_versions(type, *goal, unknown);
+  if (former.empty() && unknown.empty()) {
     s.held_since.reset();
     return goal;
   }
   if (!s.held_since) s.held_since = now;
   if (now - *s.held_since >= kWarmingBound) return goal;
-  return merged(without(goal, ordered(std::move(unknown))), std::move(older));
+  return merged(without(goal, ordered(std::move(unknown))), std::move(former));
 }
 
 }  // namespace osm::inline v1::ads

@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/digest.hpp"
 #include "envoy/config/endpoint/v3/endpoint.pb.h"
 #include "translate/class_view.hpp"
 #include "translate/input.hpp"
@@ -123,7 +124,42 @@ AssignmentValues assignment(const model::ServiceEndpoints* known,
   return values;
 }
 
+std::optional<endpoint::ClusterLoadAssignment> assignment_in(const EncodedResource& resource) {
+  google::protobuf::Any any;
+  endpoint::ClusterLoadAssignment assignment;
+  if (!any.ParseFromString(resource.any) || !any.UnpackTo(&assignment)) return std::nullopt;
+  return assignment;
+}
+
+std::string address_of(const endpoint::LbEndpoint& host) {
+  return deterministic_bytes(host.endpoint().address());
+}
+
 }  // namespace
+
+EncodedPtr known_endpoints(const EncodedResource& known, const EncodedResource& fresh) {
+  const auto before = assignment_in(known);
+  auto assignment = assignment_in(fresh);
+  if (!before || !assignment) return nullptr;
+  std::set<std::string> addresses;
+  for (const auto& locality : before->endpoints())
+    for (const auto& host : locality.lb_endpoints()) addresses.insert(address_of(host));
+  int left = 0, removed = 0;
+  for (auto& locality : *assignment->mutable_endpoints()) {
+    auto& hosts = *locality.mutable_lb_endpoints();
+    const auto unknown = std::remove_if(hosts.begin(), hosts.end(), [&](const auto& host) {
+      return !addresses.contains(address_of(host));
+    });
+    removed += static_cast<int>(hosts.end() - unknown);
+    hosts.erase(unknown, hosts.end());
+    left += hosts.size();
+  }
+  if (left == 0 || removed == 0) return nullptr;
+  EncodedResource both = fresh;
+  both.any = deterministic_bytes(pack_any(*assignment));
+  both.hash = digest_of(both.any);
+  return std::make_shared<const EncodedResource>(std::move(both));
+}
 
 std::vector<InputPtr> endpoint_inputs(const model::MeshSnapshot& snapshot,
                                       const ClassView::UpstreamService& upstream,

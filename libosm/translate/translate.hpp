@@ -85,6 +85,10 @@ struct EncodedResource {
 };
 using EncodedPtr = std::shared_ptr<const EncodedResource>;
 
+// The endpoints of `fresh` that `known`, an older resource of its name, has too. Null: these are
+// all of `fresh`, or none.
+EncodedPtr known_endpoints(const EncodedResource& known, const EncodedResource& fresh);
+
 // The values that decide one resource's bytes.
 class Input {
  public:

@@ -70,6 +70,11 @@ struct Fixture : SessionFixture {
   }
 };
 
+std::vector<std::string> addresses_of(const std::optional<Response>& response) {
+  if (!response || response->type != kEds || response->resources.size() != 1) return {};
+  return SessionFixture::addresses_in(*response->resources[0]);
+}
+
 EncodedPtr route(const std::string& name, const std::string& bytes) {
   return resource(kRds, name, bytes);
 }
@@ -77,6 +82,23 @@ EncodedPtr route(const std::string& name, const std::string& bytes) {
 }  // namespace
 
 TEST_SUITE("ads::Session delta") {
+  TEST_CASE_FIXTURE(Fixture, "endpoints that come with a change of their cluster follow its ACK") {
+    settle_two_clusters();
+    put(kEds, {assignment("a", {"10.0.0.1"}), endpoints("b", "e")});
+    settle(kEds);
+    put(kCds, {cluster("a", "2"), cluster("b", "1")});
+    put(kEds, {assignment("a", {"10.0.0.1", "10.0.0.2"}), endpoints("b", "e")});
+    Response clusters;
+    CHECK(take(kCds, &clusters) == "a=2");
+    const auto at_once = next();
+    CHECK(addresses_of(at_once) == Names{"10.0.0.1"});
+    ack(*at_once);
+    CHECK_FALSE(next());
+    ack(clusters);
+    CHECK(addresses_of(next()) == Names{"10.0.0.1", "10.0.0.2"});
+    CHECK_FALSE(next());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "only what changed is sent, and what is gone is named") {
     put(kCds, {cluster("a", "1"), cluster("b", "1"), cluster("c", "1")});
     ask(kCds);

@@ -272,6 +272,54 @@ TEST_SUITE("ads::Session") {
     CHECK_FALSE(session.deadline());
   }
 
+  // The cluster as it was gets them too, and may not accept their certificates.
+  TEST_CASE_FIXTURE(Fixture, "endpoints that come with a change of their cluster follow its ACK") {
+    using Addresses = std::vector<std::string>;
+    put(XdsType::kCluster, {cluster("a", "1")});
+    put(XdsType::kEndpoint, {assignment("a", {"10.0.0.1", "10.0.0.2"})});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kEndpoint, {"a"});
+    ack(take(XdsType::kEndpoint), {"a"});
+    put(XdsType::kCluster, {cluster("a", "2")});
+    const auto change = [&](const Addresses& addresses) {
+      put(XdsType::kEndpoint, {assignment("a", addresses)});
+      const Response clusters = take(XdsType::kCluster);
+      const Response first = take(XdsType::kEndpoint);
+      REQUIRE(first.resources.size() == 1);
+      ack(first, {"a"});
+      CHECK_FALSE(next());
+      return std::pair(clusters, addresses_in(*first.resources[0]));
+    };
+    const auto rest = [&] { return addresses_in(*take(XdsType::kEndpoint).resources[0]); };
+    SUBCASE("added ones") {
+      const auto [clusters, at_once] = change({"10.0.0.1", "10.0.0.2", "10.0.0.3"});
+      CHECK(at_once == Addresses{"10.0.0.1", "10.0.0.2"});
+      CHECK_FALSE(session.at_rest(XdsType::kEndpoint));
+      SUBCASE("") { ack(clusters); }
+      SUBCASE("or come after five seconds") {
+        now += Session::kWarmingBound - std::chrono::milliseconds(1);
+        CHECK_FALSE(next());
+        REQUIRE(session.deadline());
+        now = *session.deadline();
+      }
+      CHECK(rest() == Addresses{"10.0.0.1", "10.0.0.2", "10.0.0.3"});
+    }
+    SUBCASE("and nothing else") {
+      const auto [clusters, at_once] = change({"10.0.0.2", "10.0.0.3"});
+      CHECK(at_once == Addresses{"10.0.0.2"});
+      ack(clusters);
+      CHECK(rest() == Addresses{"10.0.0.2", "10.0.0.3"});
+    }
+    SUBCASE("not if only some are removed") {
+      CHECK(change({"10.0.0.2"}).second == Addresses{"10.0.0.2"});
+    }
+    SUBCASE("not if nothing else would be left") {
+      CHECK(change({"10.0.0.3"}).second == Addresses{"10.0.0.3"});
+    }
+    CHECK_FALSE(next());
+  }
+
   TEST_CASE_FIXTURE(Fixture,
                     "a proxy that renews a route while a cluster warms gets the route it holds") {
     const auto route = [](const std::string& to) {

@@ -42,6 +42,26 @@ TEST_SUITE("translate::endpoint") {
           std::vector<std::string>{"local 10.1.0.2:14001"});
   }
 
+  TEST_CASE("of two versions the endpoints of both are told, as the later one has them") {
+    auto mesh = two_accounts();
+    mesh.permissive();
+    const auto encoded = [&](const std::vector<std::string>& addresses) {
+      model::ServiceEndpoints endpoints{kServerService, {}};
+      for (const std::string& address : addresses)
+        endpoints.endpoints.push_back(endpoint_at(address, 14001, kBlue));
+      mesh.put(std::move(endpoints));
+      return mesh.encoded(client_class(), XdsType::kEndpoint, "server/server|14001").value();
+    };
+    using translate::known_endpoints;
+    const auto one = encoded({"10.1.0.1", "10.1.0.2"});
+    const auto both = known_endpoints(one, encoded({"10.1.0.2", "10.1.0.3"}));
+    REQUIRE(both);
+    CHECK(both->any == encoded({"10.1.0.2"}).any);
+    CHECK(both->hash == encoded({"10.1.0.2"}).hash);
+    CHECK_FALSE(known_endpoints(one, encoded({"10.1.0.1"})));  // all of it
+    CHECK_FALSE(known_endpoints(one, encoded({"10.1.0.4"})));  // none of it
+  }
+
   TEST_CASE("with every identity allowed all endpoints are there") {
     auto mesh = two_accounts();
     mesh.permissive();
