@@ -145,7 +145,8 @@ EncodedPtr known_endpoints(const EncodedResource& known, const EncodedResource& 
   for (const auto& locality : before->endpoints())
     for (const auto& host : locality.lb_endpoints()) addresses.insert(address_of(host));
   int left = 0, removed = 0;
-  for (auto& locality : *assignment->mutable_endpoints()) {
+  auto& localities = *assignment->mutable_endpoints();
+  for (auto& locality : localities) {
     auto& hosts = *locality.mutable_lb_endpoints();
     const auto unknown = std::remove_if(hosts.begin(), hosts.end(), [&](const auto& host) {
       return !addresses.contains(address_of(host));

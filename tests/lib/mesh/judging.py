@@ -108,11 +108,11 @@ class Judge:
         until its proxy has connected."""
         if "no healthy upstream" not in record.how and self._calls[record.call].kind == "http":
             return False
-        machines = self._machines[record.call]
+        machines, wait = self._machines[record.call], self._bound + self.REPLACED
         returning = set()
         for before, after in itertools.pairwise(eras):
             back = before.denied - after.denied
-            if back and record.begun <= self._timeline.after(after.ended, self._bound + self.REPLACED, machines - after.denied):
+            if back and record.begun <= self._timeline.after(after.ended, wait, machines - after.denied):
                 returning |= back
         return any(returning & {machine for machine, _ in eras[number].offered[record.call]} for number in possible)
 
