@@ -58,6 +58,21 @@ class Deny(ShopTest):
         self.assertEqual(self.bootstrap("web-1", self.folder / "out")[0], 0)
         self.assertEqual(self.osm("policy", "check", "shop/web", "shop/api")[0], 0)
 
+    def test_marks_that_turn_the_direction_of_a_reason_are_escaped_wherever_it_is_read(self):
+        marks = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+        reason = f"lost {marks}\x1b[2J\u009b1m laptop"
+        shown = [self.deny("account", "shop/web", "--reason", reason)]
+        for command in (("deny", "list"), ("deny", "list", "-o", "json"), ("deny", "list", "-o", "yaml")):
+            shown.append(self.osm(*command))
+            self.assertEqual(shown[-1][0], 0, shown[-1])
+            self.assertIn("\\u202e", shown[-1][1], command)
+        shown.append(self.bootstrap("web-1", self.folder / "out"))
+        self.assertIn("\\u202e", shown[-1][2])  # a refusal quotes the reason
+        for code, *texts in shown:
+            for text in texts:
+                self.assertFalse([mark for mark in marks + "\x1b\u009b" if mark in text], text)
+        self.assertEqual(self.denied()["shop/web"][2], reason)  # escapes of JSON: the text itself is kept
+
     def test_commands_at_once_lose_no_denial(self):
         def at_once(*commands):
             with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
