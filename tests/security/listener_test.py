@@ -9,6 +9,8 @@ usage: listener_test.py --bin DIRECTORY [CLASS...]
 import contextlib
 import http.client
 import json
+import os
+import pathlib
 import resource
 import socket
 
@@ -84,35 +86,59 @@ class Exhaustion(ListenerTest):
 
 
 class Reserve(ListenerTest):
-    FLAGS = ("--ads-max-unverified-per-address", "0")
+    FLAGS = ("--ads-max-unverified-per-address", "0", "--join-address", "127.0.0.1:0")
 
     def test_connections_of_proxies_leave_descriptors_for_the_health_port(self):
         self.limit_descriptors(600)
         with contextlib.ExitStack() as stack:
             self.connect_silently(stack, 800)
-            wait_for(
-                "the bound", lambda: self.controller.metric('osm_ads_connection_bounds_met_total{bound="connections"}')
-            )
+            self.wait_until_bound()
             self.assertEqual(self.controller.http("/health/ready")[0], 200)
             self.assertLess(self.descriptors(), 600 - 60)
         wait_for("a proxy to be configured", self.is_served, 5)
 
     def test_connections_to_every_port_leave_descriptors_for_a_probe(self):
+        """The TCP ports that a controller over a directory has, and its socket. Those of Kubernetes alone, of the
+        webhook and of remote administration, have descriptors of their own (daemons/common/ports.hpp)."""
         mine = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, mine)
         resource.setrlimit(resource.RLIMIT_NOFILE, (mine[1], mine[1]))
         self.limit_descriptors(1024)
-        host, port = self.controller.addresses["http_address"].rsplit(":", 1)
+        health = int(self.controller.addresses["http_address"].rsplit(":", 1)[1])
+        join = self.controller.admin("/v1/vm/tokens", "POST", {"name": "web-1", "namespace": "shop", "seconds": 60})
+        ports = {self.port, health, join[1]["join_port"]}
+        self.assertEqual(self.listening_ports(), ports, "a port of the controller is not filled here")
         with contextlib.ExitStack() as stack:
             self.connect_silently(stack, 1100)
+            for port in ports - {self.port}:
+                for _ in range(300):
+                    stack.enter_context(socket.create_connection((self.host, port), timeout=5))
             for _ in range(300):
-                stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
-            wait_for(
-                "the bound", lambda: self.controller.metric('osm_ads_connection_bounds_met_total{bound="connections"}')
-            )
+                admin = stack.enter_context(socket.socket(socket.AF_UNIX))
+                admin.connect(str(self.state / "admin.sock"))
+            self.wait_until_bound()
             self.assertEqual(self.controller.http("/health/alive")[0], 200)
+            self.assertEqual(self.controller.admin("/v1/version")[0], 200)
             self.assertEqual(self.controller.log("cannot accept"), [])
         wait_for("a proxy to be configured", self.is_served, 5)
+
+    def wait_until_bound(self):
+        bound = 'osm_ads_connection_bounds_met_total{bound="connections"}'
+        wait_for("the bound", lambda: self.controller.metric(bound))
+
+    def listening_ports(self):
+        """The TCP ports of the controller."""
+        pid, ports = self.controller.process.pid, set()
+        held = set()
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # it is closed meanwhile
+                held.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+        for table in ("tcp", "tcp6"):
+            for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and f"socket:[{fields[9]}]" in held:  # it listens
+                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+        return ports
 
 
 class Full(ListenerTest):
