@@ -7,6 +7,7 @@ usage: chart_test.py --bin DIRECTORY [--helm PROGRAM]
 
 import argparse
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -21,6 +22,7 @@ from lib import run
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts/osm"
 ROUNDS = 40
+VALUE = 64  # bytes of a JSON value in memory, with its key and a copy of both
 options = argparse.Namespace()
 
 
@@ -55,8 +57,15 @@ def rendered(namespace, *values):
 
 
 def number_in(file, name):
-    """The value of a constant of a source."""
-    return int(re.search(rf"{re.escape(name)} = ([\d']+)", (ROOT / file).read_text())[1].replace("'", ""))
+    """The value of a constant of a source: a product, or a power of two."""
+    text = re.search(
+        rf"{re.escape(name)}(?: =|\{{) ?(?:std::size_t\{{1\}} << (\d+)|([\d' *]+))", (ROOT / file).read_text()
+    )
+    return 1 << int(text[1]) if text[1] else math.prod(int(n) for n in text[2].replace("'", "").split("*"))
+
+
+def megabytes(quantity):
+    return int(quantity.removesuffix("M"))
 
 
 class Random:
@@ -218,24 +227,37 @@ class Chart(unittest.TestCase):
             for name, numbers in re.findall(r"PortBounds k(\w+)\{([\d <,]+)\};", header)
         }
         self.assertEqual(set(bounds), {"MonitorPort", "WebhookPort", "RemoteAdminPort", "JoinPort", "AdminSocket"})
-        # Beside bodies, a connection holds its head twice (16 KiB), what was read but not parsed yet
-        # (64 KiB), and the records of TLS (34 KiB). A body that grows in pieces is copied.
-        held = {name: (number * 130 * 1024 + 2 * bodies) / 1e6 for name, (number, _, bodies) in bounds.items()}
+        # Beside bodies, a connection holds its head twice, what was read but not parsed yet, and a record of TLS
+        # in each direction (RFC 8446, 5.2). A body that grows in pieces is copied.
+        head = number_in("include/osm/net/http_server.hpp", "max_header_bytes")
+        connection = 2 * head + number_in("libosm/net/http_session.cpp", "kPiece") + 2 * (2**14 + 2**8 + 5)
+        held = {name: (number * connection + 2 * bodies) / 1e6 for name, (number, _, bodies) in bounds.items()}
+        log = number_in("include/osm/runtime/json_log.hpp", "kMaxWaitingBytes") / 1e6
         # Values of the reviews that are answered at once, each with its key and a copy.
-        review = number_in("libosm/inject/admission.hpp", "kMaxReviewValues") * 64 / 1e6
+        review = number_in("libosm/inject/admission.hpp", "kMaxReviewValues") * VALUE / 1e6
         reviews = {
             "osmController": number_in("daemons/common/daemon.cpp", ".blocking_threads") * review,
-            "injector": number_in("daemons/osm-injector/injector.cpp", "kAdmissionThreads") * review,
+            "injector": number_in("daemons/osm-injector/injector_threads.hpp", "kAdmissionThreads") * review,
+            "reconciler": 0,
         }
         values = yaml.safe_load((CHART / "values.yaml").read_text())["osm"]
-        self.assertEqual(values["osmController"]["resource"]["requests"]["memory"], "256M")
-        for daemon, rest, ports in (
-            ("osmController", values["osmController"]["adsMemory"] * 1.048576 + 256, list(bounds)),
-            ("injector", 64, ["MonitorPort", "WebhookPort"]),
-        ):
-            limit = int(values[daemon]["resource"]["limits"]["memory"].removesuffix("M"))
-            needed = rest + reviews[daemon] + sum(held[port] for port in ports)
-            self.assertGreaterEqual(limit, needed, (daemon, held))
+        template = (CHART / "templates/reconciler.yaml").read_text().split("          resources:\n")[1]
+        resources = {
+            "osmController": values["osmController"]["resource"],
+            "injector": values["injector"]["resource"],
+            "reconciler": yaml.safe_load(template.split("          securityContext:\n")[0]),
+        }
+        streams = {"osmController": values["osmController"]["adsMemory"] * (1 << 20) / 1e6}
+        ports = {
+            "osmController": list(bounds),
+            "injector": ["MonitorPort", "WebhookPort"],
+            "reconciler": ["MonitorPort"],
+        }
+        for daemon, resource in resources.items():
+            # What is requested is for the mesh itself.
+            needed = megabytes(resource["requests"]["memory"]) + streams.get(daemon, 0) + log
+            needed += reviews[daemon] + sum(held[port] for port in ports[daemon])
+            self.assertGreaterEqual(megabytes(resource["limits"]["memory"]), needed, (daemon, held))
 
     def test_helm_finds_nothing_to_complain_about(self):
         ran = helm("lint", "--strict", CHART)
