@@ -5,44 +5,24 @@ on a signal.
 usage: late_test.py --bin DIRECTORY
 """
 
-import contextlib
-import http.server
-import json
 import signal
 import socket
-import ssl
-import threading
 
+from lib.kube import small_api
 from lib.kube.pki import Pki
 from lib.mesh.daemon import Daemon, DaemonTest, run
 from lib.net.processes import FairClock, NotYet, wait_for
 
 WAITS = "the start waits"
-FORBIDDEN = json.dumps(
-    {
-        "kind": "Status",
-        "status": "Failure",
-        "code": 403,
-        "reason": "Forbidden",
-        "message": "secrets are forbidden: there is no Role",
-    }
-)
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
+class Refusing(small_api.Answering):
     """An API server that allows nothing."""
 
     def do_GET(self):
-        self.send_response(403)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(FORBIDDEN)))
-        self.end_headers()
-        self.wfile.write(FORBIDDEN.encode())
+        self.failure(403, "Forbidden", "secrets are forbidden: there is no Role")
 
     do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
-
-    def log_message(self, *_):
-        pass
 
 
 class Late(DaemonTest):
@@ -52,27 +32,7 @@ class Late(DaemonTest):
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             self.port = closed.getsockname()[1]
-        self.kubeconfig = self.folder / "kubeconfig"
-        self.kubeconfig.write_text(
-            json.dumps(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "c",
-                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                    "clusters": [
-                        {
-                            "name": "c",
-                            "cluster": {
-                                "server": f"https://127.0.0.1:{self.port}",
-                                "certificate-authority": str(self.pki.ca),
-                            },
-                        }
-                    ],
-                    "users": [{"name": "u", "user": {}}],
-                }
-            )
-        )
+        self.kubeconfig = small_api.kubeconfig(self.folder / "kubeconfig", self.pki, self.port)
 
     def flags(self, program):
         flags = {
@@ -110,16 +70,10 @@ class Late(DaemonTest):
                 self.assert_ends_at_once(daemon)
 
     def test_each_reason_is_logged_once_and_a_missing_role_is_one(self):
-        certificate = self.pki.server("api", "IP:127.0.0.1")
         for program in ("osm-controller", "osm-injector"):
             with self.subTest(program):
                 daemon = self.start_daemon(program)
-                server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Refusing)
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                context.load_cert_chain(*certificate)
-                server.socket = context.wrap_socket(server.socket, server_side=True)
-                threading.Thread(target=server.serve_forever, daemon=True).start()
-                with contextlib.closing(server.socket):
+                with small_api.serving(self.pki, Refusing, self.port):
 
                     def forbidden():
                         status, body = daemon.http("/health/ready")
@@ -129,7 +83,6 @@ class Late(DaemonTest):
                         return True
 
                     wait_for("the missing Role is told", forbidden, 20)
-                    server.shutdown()
                 codes = [line["code"] for line in daemon.log(WAITS)]
                 self.assertEqual(codes, ["unavailable", "permission-denied"])
                 self.assert_ends_at_once(daemon)
