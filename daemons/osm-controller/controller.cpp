@@ -27,6 +27,7 @@
 #include "reconciler.hpp"
 #include "startup.hpp"
 #include "state_dir.hpp"
+#include "watched_threads.hpp"
 
 namespace osm::controller {
 namespace {
@@ -64,7 +65,13 @@ class Controller final : public daemon::Daemon {
   }
 
   std::vector<std::string> missing() const override { return missing(control_plane_->status()); }
-  std::vector<std::string> hanging() const override { return control_plane_->status().hanging; }
+  std::vector<std::string> hanging() const override {
+    std::vector<std::string> parts = control_plane_->status().hanging;
+    for (std::string& part : daemon::hanging({&rotating_.executor(), &watched_.blocking()}))
+      parts.push_back(std::move(part));
+    for (std::string& part : mesh_->hanging()) parts.push_back(std::move(part));
+    return parts;
+  }
 
   std::optional<daemon::MeshVersion> mesh() const override {
     const ControlPlaneStatus status = control_plane_->status();
@@ -128,7 +135,7 @@ class Controller final : public daemon::Daemon {
     OSM_TRY(auto own,
             startup.wait_for(daemon::kAuthority, [this] { return daemon::load_ca(ca("ca")); }));
     const RootRotationOptions rotation{
-        .runtime = daemon::with_executors(runtime_, runtime_.executor, rotating_.executor()),
+        .runtime = watched_.with(runtime_.executor, rotating_.executor()),
         .spec = mesh_->spec(),
         .record = mesh_->rotation_record(),
         .board = mesh_->board(),
@@ -147,7 +154,7 @@ class Controller final : public daemon::Daemon {
     }
     manager_ = certificate::make_manager(
         {.issuer = std::move(issuer),
-         .runtime = runtime_,
+         .runtime = watched_.runtime(),
          .key_parameters =
              [this] {
                const MeshConfig config = mesh_->spec().get_mesh_config();
@@ -170,7 +177,7 @@ class Controller final : public daemon::Daemon {
                                  .providers = mesh_->providers(),
                                  .workload_providers = mesh_->workload_providers(),
                                  .certificates = *manager_,
-                                 .runtime = runtime_,
+                                 .runtime = watched_.runtime(),
                                  .accept_osm_v1_identities = options_.beside_osm_v1,
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
@@ -241,7 +248,9 @@ class Controller final : public daemon::Daemon {
   const GrpcLog grpc_log_{runtime_.log, runtime_.clock};
   std::atomic<bool> stopping_{false};
 
-  net::Threads rotating_{1};  // waits for the CAs of a rotation: issuing must not wait with it
+  const daemon::WatchedRuntime watched_{"certificates", runtime_};
+  // Waits for the CAs of a rotation: issuing must not wait with it.
+  daemon::WatchedThreads rotating_{1, "root rotation", runtime_.clock};
 
   std::unique_ptr<MeshSource> mesh_;
   std::unique_ptr<FreshnessWatch> freshness_;

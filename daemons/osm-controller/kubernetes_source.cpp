@@ -30,13 +30,14 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
-                                           .runtime = runtime_}));
-    OSM_TRY(read(kubernetes::make_store({.cluster = *cluster_,
-                                         .runtime = runtime_,
-                                         .mesh_name = options_.mesh_name,
-                                         .osm_namespace = options_.osm_namespace}),
-                 kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace),
-                 kubernetes::make_drain_record(*cluster_, options_.osm_namespace)));
+                                           .runtime = watched_.runtime()}));
+    OSM_TRY(read(
+        kubernetes::make_store({.cluster = *cluster_,
+                                .runtime = watched_.with(reading_, watched_.runtime().blocking),
+                                .mesh_name = options_.mesh_name,
+                                .osm_namespace = options_.osm_namespace}),
+        kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace),
+        kubernetes::make_drain_record(*cluster_, options_.osm_namespace)));
     join_tokens_ = kubernetes::make_join_record(*cluster_, options_.osm_namespace);
     pods_ = kubernetes::make_provider({.store = *store_,
                                        .mesh_spec = *spec_,
@@ -118,6 +119,7 @@ class KubernetesSource final : public MeshSource {
 
  private:
   kubernetes::Provider* pods() const override { return pods_.get(); }
+  const WatchedExecutor& waiting() const override { return waiting_.executor(); }
 
   void set_upkeep(std::unique_ptr<kubernetes::Upkeep> upkeep) {
     const std::lock_guard lock(upkeep_mutex_);
@@ -134,9 +136,7 @@ class KubernetesSource final : public MeshSource {
           {});
   }
 
-  Runtime waiting_runtime() {
-    return daemon::with_executors(runtime_, waiting_.executor(), waiting_.executor());
-  }
+  Runtime waiting_runtime() { return watched_.with(waiting_.executor(), waiting_.executor()); }
 
   // Before certificates are, which follow what the replicas have agreed on.
   Status start_board() {
@@ -168,7 +168,7 @@ class KubernetesSource final : public MeshSource {
   }
 
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
-  net::Threads waiting_{4};
+  daemon::WatchedThreads waiting_{4, "statuses, Secrets and Leases", runtime_.clock};
   // Bounds the reviews of tokens that anybody in the cluster can cause.
   net::Threads asking_{2};
   std::unique_ptr<TextRecord> join_tokens_;

@@ -54,6 +54,11 @@ std::vector<ProviderEntry> MeshSource::providers() const {
   return out;
 }
 
+std::vector<std::string> MeshSource::hanging() const {
+  const WatchedExecutor& watching = watching_ ? watching_->executor() : reading_;
+  return daemon::hanging({&watching, &waiting(), &watched_.blocking()});
+}
+
 std::vector<WorkloadProvider*> MeshSource::workload_providers() const {
   std::vector<WorkloadProvider*> out = all_machines_->providers();
   if (pods() != nullptr) out.insert(out.begin(), pods());
@@ -113,6 +118,8 @@ class SharedSource : public MeshSource {
   }
 
  protected:
+  const WatchedExecutor& waiting() const override { return waiting_.executor(); }
+
   etcd::CaStoreOptions access() const {
     etcd::CaStoreOptions etcd = daemon::etcd_of(options_.ca, runtime_);
     etcd.deadline = kEtcdDeadline;
@@ -136,7 +143,8 @@ class SharedSource : public MeshSource {
  private:
   static constexpr std::chrono::seconds kEtcdDeadline{2};  // a lease lives 15 s
 
-  net::Threads waiting_{1};  // waits for etcd, which may be away
+  // Waits for etcd, which may be away.
+  daemon::WatchedThreads waiting_{1, "other controllers in etcd", runtime_.clock};
   std::unique_ptr<etcd::Replicas> replicas_;
 };
 
@@ -173,7 +181,7 @@ class EtcdSource final : public SharedSource {
   Status start(daemon::Startup& startup) {
     etcd::CaStoreOptions etcd = access();
     etcd.key = options_.mesh_etcd;
-    watching_ = std::make_unique<net::Threads>(1);
+    watching_ = std::make_unique<daemon::WatchedThreads>(1, "objects in etcd", runtime_.clock);
     OSM_TRY(auto store,
             etcd::make_object_store({.etcd = etcd,
                                      .runtime = daemon::with_executors(runtime_, runtime_.executor,

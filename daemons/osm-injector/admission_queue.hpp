@@ -8,16 +8,20 @@
 #include <utility>
 
 #include "osm/metrics.hpp"
-#include "osm/runtime/threads.hpp"
+#include "osm/runtime/runtime.hpp"
+#include "watched_threads.hpp"
 
 namespace osm::daemon {
 
-// Sets osm_queue_length{queue="admissions"}. Lifetime: `metrics` outlives it.
+// Sets osm_queue_length{queue="admissions"}. Lifetime: what `runtime` borrows outlives it.
 class AdmissionQueue final : public Executor {
  public:
-  AdmissionQueue(unsigned threads, MetricsSink& metrics) : metrics_(metrics), threads_(threads) {
+  AdmissionQueue(unsigned threads, const Runtime& runtime)
+      : metrics_(runtime.metrics), threads_(threads, "admissions", runtime.clock) {
     count(0);
   }
+
+  const WatchedExecutor& watched() const { return threads_.executor(); }
 
   void post(std::function<void()> task) override {
     count(1);
@@ -43,7 +47,7 @@ class AdmissionQueue final : public Executor {
   MetricsSink& metrics_;
   std::mutex mutex_;
   int waiting_ = 0;
-  mutable net::Threads threads_;
+  WatchedThreads threads_;
 };
 
 }  // namespace osm::daemon

@@ -6,11 +6,11 @@
 #include <thread>
 #include <utility>
 
-#include "admission_queue.hpp"
 #include "audit_log.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
+#include "injector_threads.hpp"
 #include "native_sidecars.hpp"
 #include "options.hpp"
 #include "osm/certificate/kept_certificate.hpp"
@@ -29,10 +29,6 @@
 namespace osm::injector {
 namespace {
 
-// Each admission waits for its Secret to be written.
-constexpr unsigned kAdmissionThreads = 16;
-// Two for the upkeep, one each for the replicas' board, the root rotation and the last MeshConfig.
-constexpr unsigned kUpkeepThreads = 5;
 constexpr std::chrono::milliseconds kCatchUp{2000};
 constexpr const char* kService = "osm-injector";
 
@@ -80,6 +76,8 @@ class Injector final : public daemon::Daemon {
     return missing;
   }
 
+  std::vector<std::string> hanging() const override { return threads_.hanging(); }
+
   void shutdown(std::chrono::milliseconds deadline) override {
     const auto ask_others = std::chrono::steady_clock::now() + options_.shutdown_delay;
     stopping_ = true;
@@ -96,25 +94,24 @@ class Injector final : public daemon::Daemon {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
-                                           .runtime = runtime_}));
+                                           .runtime = threads_.runtime()}));
     store_ = kubernetes::make_store(
         {.cluster = *cluster_,
-         .runtime = runtime_,
+         .runtime = threads_.reading(),
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
          .kinds = spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig,
                                     kinds::kMeshRootCertificate, kinds::kDenylist}),
          .workloads = false});
     last_config_ = kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace);
-    const Runtime waiting =
-        daemon::with_executors(runtime_, runtime_.executor, upkeep_threads_.executor());
-    spec_ = spec::make_mesh_spec({.store = *store_,
-                                  .mesh_name = options_.mesh_name,
-                                  .osm_namespace = options_.osm_namespace,
-                                  .cluster_domain = options_.cluster_domain,
-                                  .log = runtime_.log,
-                                  .metrics = runtime_.metrics,
-                                  .kept_config = {{*last_config_, waiting, false}}});  // a reader
+    spec_ = spec::make_mesh_spec(
+        {.store = *store_,
+         .mesh_name = options_.mesh_name,
+         .osm_namespace = options_.osm_namespace,
+         .cluster_domain = options_.cluster_domain,
+         .log = runtime_.log,
+         .metrics = runtime_.metrics,
+         .kept_config = {{*last_config_, threads_.waiting(), false}}});  // a reader
     mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
     return {};
   }
@@ -123,17 +120,15 @@ class Injector final : public daemon::Daemon {
   Status start_roots(daemon::Startup& startup) {
     record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
     const daemon::LoadCaOptions ca{options_, runtime_, *record_, cluster_.get()};
-    Executor& waiting = upkeep_threads_.executor();
     OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
-    OSM_TRY(board_, kubernetes::make_replica_board(
-                        {.cluster = *cluster_,
-                         .runtime = daemon::with_executors(runtime_, waiting, waiting),
-                         .replica = replica_,
-                         .mesh_name = options_.mesh_name,
-                         .osm_namespace = options_.osm_namespace,
-                         .topics = {"roots"}}));
+    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
+                                                    .runtime = threads_.upkeep(),
+                                                    .replica = replica_,
+                                                    .mesh_name = options_.mesh_name,
+                                                    .osm_namespace = options_.osm_namespace,
+                                                    .topics = {"roots"}}));
     const RootRotationOptions rotation{
-        .runtime = daemon::with_executors(runtime_, runtime_.executor, waiting),
+        .runtime = threads_.waiting(),
         .spec = *spec_,
         .record = *record_,
         .board = board_.get(),
@@ -151,7 +146,7 @@ class Injector final : public daemon::Daemon {
       OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
     }
     manager_ = certificate::make_manager(
-        {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
+        {.issuer = roots_->issuer(), .runtime = threads_.runtime(), .audit = audit_.get()});
     OSM_TRY(certificate_, startup.wait_for(daemon::kAuthority, [this] {
       return certificate::KeptCertificate::issue(*manager_,
                                                  webhook_subject(roots_->trust_domains()));
@@ -170,7 +165,8 @@ class Injector final : public daemon::Daemon {
   }
 
   Status start_injector(daemon::Startup& startup) {
-    OSM_TRY(native_sidecars_, NativeSidecars::start(options_, *cluster_, runtime_, startup));
+    OSM_TRY(native_sidecars_,
+            NativeSidecars::start(options_, *cluster_, threads_.reading(), startup));
     injector_ = inject::make_injector(
         {.certificates = *manager_,
          .find_namespace = [this](const std::string& name) { return find_namespace(name); },
@@ -205,17 +201,16 @@ class Injector final : public daemon::Daemon {
                                              .certificate = *certificate_,
                                              .client_ca_pem = options_.client_ca_pem,
                                              .runtime = runtime_,
-                                             .handlers = admissions_,
+                                             .handlers = threads_.admissions(),
                                              .keep_alive = [this] { return !stopping_; }}));
-    OSM_TRY(upkeep_, kubernetes::start_upkeep(
-                         {.cluster = *cluster_,
-                          .runtime = daemon::with_executors(runtime_, upkeep_threads_.executor(),
-                                                            upkeep_threads_.executor()),
-                          .replica = replica_,
-                          .mesh_name = options_.mesh_name,
-                          .osm_namespace = options_.osm_namespace,
-                          .mutating_webhook = kubernetes::WebhookUpkeep{manager_.get()},
-                          .beside_osm_v1 = options_.beside_osm_v1}));
+    OSM_TRY(upkeep_,
+            kubernetes::start_upkeep({.cluster = *cluster_,
+                                      .runtime = threads_.upkeep(),
+                                      .replica = replica_,
+                                      .mesh_name = options_.mesh_name,
+                                      .osm_namespace = options_.osm_namespace,
+                                      .mutating_webhook = kubernetes::WebhookUpkeep{manager_.get()},
+                                      .beside_osm_v1 = options_.beside_osm_v1}));
     return {};
   }
 
@@ -258,8 +253,7 @@ class Injector final : public daemon::Daemon {
   OwnRuntime& runtime_;
   const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::atomic<bool> stopping_{false};
-  daemon::AdmissionQueue admissions_{kAdmissionThreads, runtime_.metrics};
-  net::Threads upkeep_threads_{kUpkeepThreads};  // wait for the API server, and for CAs
+  InjectorThreads threads_{runtime_};
 
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;

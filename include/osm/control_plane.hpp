@@ -114,9 +114,9 @@ struct ControlPlaneStatus {
   // refuses further ones.
   bool full = false;
   // Parts of the control plane that hang, in words: one of their tasks has run, or has waited for a
-  // thread of the executor, for 30 seconds. Much work is no hang, nor is the build of a large mesh.
-  // A host that finds some here ends the process, since nothing else helps. The seconds are counted
-  // between calls of status(), so ask it regularly.
+  // thread of the executor, for 30 seconds, or for two minutes where that is long work. Much work
+  // is no hang, nor is the build of a large mesh. A host that finds some here ends the process,
+  // since nothing else helps. The seconds are counted between calls of status(): ask it regularly.
   std::vector<std::string> hanging{};
 };
 

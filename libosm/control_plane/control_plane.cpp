@@ -10,6 +10,8 @@
 
 #include "ads/ads_server.hpp"
 #include "base/may_wait.hpp"
+#include "base/pulse.hpp"
+#include "base/watched_executor.hpp"
 #include "catalog/mesh_catalog.hpp"
 #include "catalog/mesh_loop.hpp"
 #include "catalog/proxy_registry.hpp"
@@ -57,8 +59,12 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                                              .clock = options.runtime.clock,
                                              .elsewhere = [this] { return elsewhere(); }})),
         verdicts_(options.osm_namespace, [this](const ObjectKey& key) { return concerned(key); }),
+        reporting_("reports to other replicas", options.runtime.blocking, options.runtime.clock),
+        journal_("list of problems", options.runtime.executor, options.runtime.clock,
+                 Pulse::kHangs),
+        searches_("search for refused objects", options.runtime.executor, options.runtime.clock),
         reports_({.board = options.board,
-                  .runtime = options.runtime,
+                  .runtime = with_executors(options.runtime.executor, reporting_),
                   .mesh = loop_,
                   .verdicts = verdicts_,
                   .certificates = [this] { return catalog_->own_proxy_certificates(); }}),
@@ -67,7 +73,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
                    .snapshots = loop_.snapshots(),
                    .roots = root_problems(options),
                    .refused = [this] { return refused(); }},
-                  options.runtime.executor, options.runtime.log, options.runtime.metrics),
+                  journal_, options.runtime.log, options.runtime.metrics),
         verdicts_changed_(verdicts_.subscribe([this] { problems_.check_again(); })),
         reports_changed_(reports_.subscribe([this] {
           problems_.check_again();
@@ -140,15 +146,16 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         .subscribe_others = [this](auto call) { return reports_.subscribe(std::move(call)); }});
     started_ = true;
     reports_.start(*ads_);
-    provenance_ = std::make_unique<nack_provenance::NackProvenance>(
-        nack_provenance::NackProvenanceOptions{.runtime = options_.runtime,
-                                               .verdicts = verdicts_,
-                                               .snapshots = loop_.snapshots(),
-                                               .proxies = *ads_,
-                                               .providers = options_.providers,
-                                               .workload_providers = options_.workload_providers,
-                                               .trust_domains = [this] { return trust_domains(); },
-                                               .board = options_.board});
+    provenance_ =
+        std::make_unique<nack_provenance::NackProvenance>(nack_provenance::NackProvenanceOptions{
+            .runtime = with_executors(searches_, options_.runtime.blocking),
+            .verdicts = verdicts_,
+            .snapshots = loop_.snapshots(),
+            .proxies = *ads_,
+            .providers = options_.providers,
+            .workload_providers = options_.workload_providers,
+            .trust_domains = [this] { return trust_domains(); },
+            .board = options_.board});
     if (options_.root_rotation) {
       OSM_TRY(options_.root_rotation->attach(*this));
       attached_ = true;
@@ -167,7 +174,8 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     if (const Status accepts = ads_->health(); !accepts.ok())
       status.waiting_for.push_back("ADS listener: " + accepts.error().message);
     status.full = ads_->full();
-    for (const Status& alive : {loop_.alive(), ads_->alive()})
+    for (const Status& alive :
+         {loop_.alive(), ads_->alive(), journal_.check(), reporting_.check(), searches_.check()})
       if (!alive.ok()) status.hanging.push_back(alive.error().message);
     status.waiting_for.insert(status.waiting_for.end(), status.hanging.begin(),
                               status.hanging.end());
@@ -280,6 +288,11 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     };
   }
 
+  Runtime with_executors(Executor& executor, Executor& blocking) const {
+    const Runtime& runtime = options_.runtime;
+    return {executor, blocking, runtime.clock, runtime.rng, runtime.log, runtime.metrics};
+  }
+
   // All refused objects, whichever replica's proxies refuse them.
   std::vector<Problem> refused() const {
     std::vector<Problem> problems = verdicts_.problems();
@@ -385,6 +398,9 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   mutable catalog::MeshLoop loop_;
   std::unique_ptr<catalog::ReplicaCatalog> catalog_;
   nack_provenance::Verdicts verdicts_;
+  WatchedExecutor reporting_;  // a report waits for the strand of streams
+  WatchedExecutor journal_;
+  WatchedExecutor searches_;  // a change may build a mesh for each set of refused objects
   ReplicaReports reports_;
   ProblemJournal problems_;
   Subscription verdicts_changed_;

@@ -5,14 +5,18 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "control_plane/replica_report.hpp"
 #include "lib/no_roots.hpp"
 #include "lib/run.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/endpoints_provider.hpp"
+#include "osm/notifier.hpp"
+#include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
@@ -46,6 +50,32 @@ class SilentProvider final : public EndpointsProvider {
 
  private:
   std::shared_future<void> answer_ = may_answer.get_future().share();
+};
+
+// A board that answers no question about the reports of replicas once it is told to.
+class SilentBoard final : public ReplicaBoard {
+ public:
+  std::atomic<bool> silent = false;
+  std::promise<void> may_answer;
+  mutable std::atomic<bool> asked = false;
+
+  Status publish(const std::string& /*topic*/, std::string /*text*/) override { return {}; }
+  Result<std::map<std::string, std::string>> read(const std::string& topic) const override {
+    if (silent && topic == control_plane::kReportTopic) {
+      asked = true;
+      answer_.wait();
+    }
+    return std::map<std::string, std::string>();
+  }
+  std::optional<SteadyTime> confirmed_at() const override { return SteadyTime(); }
+  Subscription subscribe(std::function<void()> on_change) override {
+    return changed_.subscribe(std::move(on_change));
+  }
+  void announce() { changed_.notify(); }
+
+ private:
+  std::shared_future<void> answer_ = may_answer.get_future().share();
+  Notifier<> changed_;
 };
 
 }  // namespace
@@ -114,5 +144,54 @@ TEST_SUITE("control_plane::waits") {
     CHECK(status.waiting_for.back() == status.hanging[0]);
     provider.may_answer.set_value();
     CHECK(osm::testing::wait_until([&] { return (*mesh)->status().hanging.empty(); }));
+  }
+
+  TEST_CASE("a subscriber of the host and a board that hang are named") {
+    osm::testing::ManualClock clock;
+    RandomRng rng{osm::testing::seed()};
+    osm::testing::CapturingLog log;
+    osm::testing::CapturingMetrics metrics;
+    osm::testing::ThreadExecutor executor{2};
+    osm::testing::ThreadExecutor blocking{2};
+    osm::testing::MemoryMeshSpec spec;
+    osm::testing::MemoryCertificateManager certificates{clock};
+    SilentBoard board;
+    std::promise<void> may_return;
+    const std::shared_future<void> returns = may_return.get_future().share();
+    std::atomic<bool> called = false;
+    const auto mesh =
+        ControlPlane::start({.spec = spec,
+                             .providers = {},
+                             .workload_providers = {},
+                             .certificates = certificates,
+                             .runtime = {executor, blocking, clock, rng, log, metrics},
+                             .ads_address = "",
+                             .board = &board,
+                             .replica = "one"});
+    REQUIRE(mesh.ok());
+    const auto hanging = [&] { return (*mesh)->status().hanging; };
+    board.silent = true;
+    board.announce();
+    REQUIRE(osm::testing::wait_until([&] { return board.asked.load(); }));
+    Subscription subscriber = (*mesh)->subscribe([&] {
+      called = true;
+      returns.wait();
+    });
+    spec.put_namespace("shop");
+    REQUIRE(osm::testing::wait_until([&] { return called.load(); }));
+    // Other parts may be at work for a moment when the clock moves.
+    const auto hang = [&](const std::vector<std::string>& expected) {
+      return osm::testing::wait_until([&] { return hanging() == expected; });
+    };
+    CHECK(hang({}));
+    clock.advance(std::chrono::seconds(30));
+    CHECK(hang({"list of problems: nothing has happened for 30 s"}));
+    clock.advance(std::chrono::seconds(90));
+    CHECK(hang({"list of problems: nothing has happened for 120 s",
+                "reports to other replicas: nothing has happened for 120 s"}));
+    board.silent = false;
+    board.may_answer.set_value();
+    may_return.set_value();
+    CHECK(hang({}));
   }
 }
