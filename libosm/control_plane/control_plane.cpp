@@ -152,10 +152,9 @@ class Impl final : public ControlPlane, private root_rotation::Target {
             .verdicts = verdicts_,
             .snapshots = loop_.snapshots(),
             .proxies = *ads_,
-            .providers = options_.providers,
-            .workload_providers = options_.workload_providers,
-            .trust_domains = [this] { return trust_domains(); },
-            .board = options_.board});
+            .inputs = {options_.providers, options_.workload_providers,
+                       [this] { return trust_domains(); }},
+            .elsewhere = [this] { return reports_.refusals(); }});
     if (options_.root_rotation) {
       OSM_TRY(options_.root_rotation->attach(*this));
       attached_ = true;
@@ -294,11 +293,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   }
 
   // All refused objects, whichever replica's proxies refuse them.
-  std::vector<Problem> refused() const {
-    std::vector<Problem> problems = verdicts_.problems();
-    for (Problem& problem : reports_.problems()) problems.push_back(std::move(problem));
-    return problems;
-  }
+  std::vector<Problem> refused() const { return verdicts_.problems(reports_.refusals()); }
 
   template <class Visit>
   void for_each_elsewhere(Visit visit) const {
@@ -320,10 +315,14 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     return found;
   }
 
-  // Number of the mesh's proxies that the object concerns.
+  // Number of connected proxies that the object concerns, at all replicas.
   std::size_t concerned(const ObjectKey& object) const {
     const catalog::ObjectState state = loop_.object_state(object);
-    return state.snapshot ? catalog::workloads_in(state.scope, *state.snapshot).size() : 0;
+    if (!state.snapshot) return 0;
+    const auto workloads = catalog::workloads_in(state.scope, *state.snapshot);
+    return static_cast<std::size_t>(std::ranges::count_if(workloads, [this](const auto& entry) {
+      return readiness_.readiness_of(entry->proxy, {}) != model::Readiness::kUnknown;
+    }));
   }
 
   static std::function<std::vector<Problem>()> root_problems(const ControlPlaneOptions& options) {

@@ -195,9 +195,9 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
   for (ads::ProxyProgress& progress : options_.proxies.progress(asked)) {
     const auto at = waited_for.find(progress.proxy);
     ++status.concerned;
-    if (const std::string* words = find_in(refusing, progress.proxy)) {
+    if (const auto* verdict = find_in(refusing, progress.proxy)) {
       ++refused;
-      progress = {progress.proxy, 0, true, *words};
+      progress = {progress.proxy, 0, true, verdict->detail};
     }
     if (progress.generation >= state.generation) {
       ++status.applied;

@@ -29,8 +29,8 @@ struct ReceiptsOptions {
   ads::ProgressHost& proxies;
   const MeshSpec& spec;
   std::function<std::vector<Problem>()> problems;  // all problems, ordered
-  // The proxies that refuse an object, with their words. Keys as in MeshLoop::object_state().
-  std::function<std::map<model::ProxyKey, std::string>(const ObjectKey&)> refusing;
+  // The proxies that refuse an object. Keys as in MeshLoop::object_state().
+  std::function<std::map<model::ProxyKey, nack_provenance::Verdict>(const ObjectKey&)> refusing;
   // Reports of the other replicas (never null), and calls when they change.
   std::function<std::shared_ptr<const OtherReplicas>()> others;
   std::function<Subscription(std::function<void()>)> subscribe_others;

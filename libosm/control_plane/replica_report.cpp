@@ -178,13 +178,32 @@ json::object to_json(const std::pair<const Mark, ProxyNote>& note) {
   return out;
 }
 
+// One for each proxy and object, so that an object that many refuse does not go as a whole.
+struct Refusal {
+  const ObjectKey& object;
+  const model::ProxyKey& proxy;
+  const nack_provenance::Verdict& verdict;
+};
+
+std::vector<Refusal> refusals_of(const ReplicaReport& report) {
+  std::vector<Refusal> out;
+  for (const auto& [object, by] : report.refusals)
+    for (const auto& [proxy, verdict] : by) out.push_back({object, proxy, verdict});
+  return out;
+}
+
 json::object to_json(const Refusal& refusal) {
-  json::array by;
-  for (const auto& [proxy, said] : refusal.words)
-    by.push_back(json::object{{"proxy", proxy}, {"words", short_words(said)}});
-  return {{"kind", refusal.object.kind},     {"group", refusal.object.group},
-          {"namespace", refusal.object.ns},  {"name", refusal.object.name},
-          {"cause", to_utf8(refusal.cause)}, {"by", std::move(by)}};
+  return {{"kind", refusal.object.kind},
+          {"group", refusal.object.group},
+          {"namespace", refusal.object.ns},
+          {"name", refusal.object.name},
+          {"workload_namespace", refusal.verdict.workload.ns},
+          {"workload", refusal.verdict.workload.name},
+          {"uuid", refusal.proxy.id.str()},
+          {"pod", refusal.proxy.kind == WorkloadKind::kPod},
+          {"type", xds_type_text(refusal.verdict.type)},
+          {"keeping", refusal.verdict.keeping},
+          {"words", to_utf8(refusal.verdict.detail)}};
 }
 
 // Not negative.
@@ -207,11 +226,17 @@ void read_notes(const json::array& notes, ReplicaReport& report) {
 void read_refusals(const json::array& refusals, ReplicaReport& report) {
   for (const json::value& one : refusals) {
     const std::string group = text_at(one, "group"), kind = text_at(one, "kind");
-    Refusal& refusal = report.refusals.emplace_back();
-    refusal.object = {GroupKind{group, kind}, text_at(one, "namespace"), text_at(one, "name")};
-    refusal.cause = text_at(one, "cause");
-    for (const json::value& said : list_at(one, "by"))
-      refusal.words[count_at(said, "proxy")] = text_at(said, "words");
+    const ObjectKey object(GroupKind{group, kind}, text_at(one, "namespace"), text_at(one, "name"));
+    nack_provenance::Verdict verdict;
+    verdict.workload = {text_at(one, "workload_namespace"), text_at(one, "workload")};
+    const model::ProxyKey proxy{
+        verdict.workload.ns, ProxyId(text_at(one, "uuid")),
+        bool_at(one, "pod").value_or(false) ? WorkloadKind::kPod : WorkloadKind::kMachine};
+    const auto type = std::ranges::find(kXdsTypes, text_at(one, "type"), xds_type_text);
+    if (type != kXdsTypes.end()) verdict.type = *type;
+    verdict.keeping = bool_at(one, "keeping").value_or(false);
+    verdict.detail = text_at(one, "words");
+    report.refusals[object].insert_or_assign(proxy, std::move(verdict));
   }
 }
 
@@ -234,11 +259,10 @@ std::uint64_t wanted(const ReplicaReport& report, const ObjectKey& object,
   return newest == 0 ? report.since : newest;
 }
 
-const std::string* refusal_of(const ReplicaReport& report, const ObjectKey& object, Mark proxy) {
-  for (const Refusal& refusal : report.refusals)
-    if (known_as(refusal.object) == object)
-      if (const std::string* said = find_in(refusal.words, proxy)) return said;
-  return nullptr;
+const nack_provenance::Verdict* refusal_of(const ReplicaReport& report, const ObjectKey& object,
+                                           const model::ProxyKey& proxy) {
+  const auto* by = find_in(report.refusals, object);
+  return by != nullptr ? find_in(*by, proxy) : nullptr;
 }
 
 bool is_stale(const ProxyLine& line) {
@@ -288,7 +312,7 @@ std::string text_of(const ReplicaReport& report, std::size_t max_bytes) {
   out["changed"] = std::move(changed);
   const auto write = [](const auto& one) { return to_json(one); };
   out["notes"] = fitting(report.notes, max_bytes / kNoteShare, write);
-  out["refusals"] = fitting(report.refusals, max_bytes / kRefusalShare, write);
+  out["refusals"] = fitting(refusals_of(report), max_bytes / kRefusalShare, write);
   const std::size_t used = json::serialize(out).size() + kFieldBytes;
   const std::size_t most = used >= max_bytes ? 0 : (max_bytes - used) / 4 * 3 / kRecordBytes;
   out["proxies"] = base64(records_of(report, generations, most));
@@ -347,13 +371,13 @@ std::size_t add_others(const OtherReplicas& others, const ObjectKey& object,
         continue;
       }
       ++status.concerned;
-      const std::string* said = refusal_of(report, object, mark);
-      if (said == nullptr && same && line->generation >= newest) {
+      const nack_provenance::Verdict* verdict = refusal_of(report, object, at->first);
+      if (verdict == nullptr && same && line->generation >= newest) {
         ++status.applied;
       } else {
-        refused_for_good += said != nullptr;
-        status.lagging.push_back({at->first.id, at->second, said != nullptr || is_stale(*line),
-                                  said != nullptr ? *said : words_of(report, mark)});
+        refused_for_good += verdict != nullptr;
+        status.lagging.push_back({at->first.id, at->second, verdict != nullptr || is_stale(*line),
+                                  verdict != nullptr ? verdict->detail : words_of(report, mark)});
       }
       at = waited_for.erase(at);
     }

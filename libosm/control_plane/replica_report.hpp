@@ -24,6 +24,7 @@
 #include "catalog/mesh_loop.hpp"
 #include "model/mesh_digests.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "nack_provenance/verdicts.hpp"
 #include "osm/clock.hpp"
 #include "osm/object.hpp"
 #include "osm/values/object_status.hpp"
@@ -70,15 +71,6 @@ struct ProxyNote {
   friend bool operator==(const ProxyNote&, const ProxyNote&) = default;
 };
 
-// An object that proxies of the replica refuse.
-struct Refusal {
-  ObjectKey object;
-  std::string cause;                    // of the replica's problem
-  std::map<Mark, std::string> words{};  // by proxy
-
-  friend bool operator==(const Refusal&, const Refusal&) = default;
-};
-
 struct ReplicaReport {
   std::string id;                // of the process, random
   bool left = false;             // it serves no proxies any more
@@ -90,7 +82,7 @@ struct ReplicaReport {
   std::unordered_map<Mark, ProxyLine> proxies{};
   bool all_proxies = true;  // false: not all fitted
   std::map<Mark, ProxyNote> notes{};
-  std::vector<Refusal> refusals{};
+  nack_provenance::Refusals refusals{};  // by the replica's proxies
 
   friend bool operator==(const ReplicaReport&, const ReplicaReport&) = default;
 };

@@ -208,13 +208,7 @@ ReplicaReport ReplicaReports::made() {
     if (note != ProxyNote()) report.notes.emplace(mark, std::move(note));
   }
   owing_ = std::move(owing);
-  for (Problem& problem : options_.verdicts.problems()) {
-    Refusal& refusal = report.refusals.emplace_back();
-    refusal.object = std::move(problem.object);
-    refusal.cause = std::move(problem.cause);
-    for (auto& [proxy, words] : options_.verdicts.refusing(known_as(refusal.object)))
-      refusal.words.emplace(mark_of(proxy), std::move(words));
-  }
+  report.refusals = options_.verdicts.list();
   return report;
 }
 
@@ -227,18 +221,16 @@ void ReplicaReports::publish(std::string text) {
   told_ = std::move(text);
 }
 
-std::vector<Problem> ReplicaReports::problems() const {
-  std::vector<Problem> problems;
-  for (const OtherReplica& other : others()->replicas) {
+nack_provenance::Refusals ReplicaReports::refusals() const {
+  nack_provenance::Refusals all;
+  const auto others = others_.load();
+  for (const OtherReplica& other : others->replicas) {
     if (!other.report) continue;
-    for (const Refusal& refusal : other.report->refusals) {
-      Problem& problem = problems.emplace_back();
-      problem.code = ErrorCode::kRefusedByProxy;
-      problem.object = refusal.object;
-      problem.cause = refusal.cause;
-    }
+    for (const auto& [object, by] : other.report->refusals)
+      for (const auto& [proxy, verdict] : by)
+        all[object].emplace(proxy, verdict).first->second.replica = other.name;
   }
-  return problems;
+  return all;
 }
 
 void ReplicaReports::stop() {

@@ -56,8 +56,8 @@ class ReplicaReports {
   std::shared_ptr<const OtherReplicas> others() const { return others_.load(); }
   // True if other replicas may come.
   bool shares() const { return board_ != nullptr; }
-  // Problems with objects that only proxies of other replicas refuse, or these too.
-  std::vector<Problem> problems() const;
+  // What proxies of other replicas refuse. Blocking: no.
+  nack_provenance::Refusals refusals() const;
   // Calls `on_change` after others() changed. Thread: of Runtime::blocking, one call at a time;
   // must not block. Lifetime: until the handle dies.
   Subscription subscribe(std::function<void()> on_change) {

@@ -1,18 +1,6 @@
 #include "model/spec_objects.hpp"
 
 namespace osm::inline v1::model {
-namespace {
-
-// Config and namespaces of `objects`, with empty lists.
-SpecObjects without_lists(const SpecObjects& objects) {
-  SpecObjects out;
-  out.config = objects.config;
-  out.namespaces = objects.namespaces;
-  out.control_plane_namespace = objects.control_plane_namespace;
-  return out;
-}
-
-}  // namespace
 
 std::vector<ObjectKey> differing(const SpecObjects& before, const SpecObjects& after) {
   std::vector<ObjectKey> keys;
@@ -33,21 +21,13 @@ std::vector<ObjectKey> new_in(const SpecObjects& before, const SpecObjects& afte
 
 SpecObjects mixed(const SpecObjects& before, const SpecObjects& after,
                   const std::set<ObjectKey>& old) {
-  SpecObjects out = without_lists(after);
+  SpecObjects out = after;
   if (old.contains(mesh_config_key())) out.config = before.config;
   for_each_list([&](auto list, auto) {
-    auto& mix = out.*list = after.*list;
+    auto& mix = out.*list;
     std::erase_if(mix, [&](const auto& object) { return old.contains(key_of(*object)); });
     for (const ObjectKey& key : old)
       if (auto object = find(before.*list, key)) mix.insert(place_of(mix, key), std::move(object));
-  });
-  return out;
-}
-
-SpecObjects only(const SpecObjects& objects, const ObjectKey& key) {
-  SpecObjects out = without_lists(objects);
-  for_each_list([&](auto list, auto) {
-    if (auto object = find(objects.*list, key)) (out.*list).push_back(std::move(object));
   });
   return out;
 }

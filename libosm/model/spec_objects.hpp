@@ -135,7 +135,4 @@ std::vector<ObjectKey> new_in(const SpecObjects& before, const SpecObjects& afte
 SpecObjects mixed(const SpecObjects& before, const SpecObjects& after,
                   const std::set<ObjectKey>& old);
 
-// Only the config, the namespaces and the one object, if it exists.
-SpecObjects only(const SpecObjects& objects, const ObjectKey& key);
-
 }  // namespace osm::inline v1::model

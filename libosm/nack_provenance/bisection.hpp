@@ -1,6 +1,6 @@
 // A binary search for the candidate that makes a proxy refuse a mesh, as a state machine without
-// I/O. Trial k is the mesh with the first k candidates at their new version and the others at their
-// old one; trial n, the whole change, was refused.
+// I/O. Trial k is the mesh with the first k candidates and without the others; trial n, the whole
+// mesh, was refused.
 //
 // The search finds the candidate whose addition turns an accepted mesh into a refused one. If
 // several candidates are refused, it finds the first; searching again without it finds the next.
@@ -23,7 +23,7 @@ class Bisection {
   explicit Bisection(std::size_t candidates, std::vector<std::size_t> likely = {})
       : candidates_(candidates), refused_(candidates), likely_(std::move(likely)) {}
 
-  // Number of candidates that the next trial has at their new version; none: the search is over.
+  // Number of candidates that the next trial has; none: the search is over.
   std::optional<std::size_t> next() const {
     if (accepted_ == refused_) return std::nullopt;
     if (accepted_ == 0 && trials_ < likely_.size()) return candidates_ - likely_[trials_];
@@ -42,7 +42,7 @@ class Bisection {
   }
 
   // Index of the refused candidate once the search is over; none: the proxy refuses even the mesh
-  // with all candidates at their old version, so none of them is the cause.
+  // without all candidates, so none of them is the cause.
   std::optional<std::size_t> found() const {
     return next() || refused_ == 0 ? std::nullopt : std::optional(refused_ - 1);
   }

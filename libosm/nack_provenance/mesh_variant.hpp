@@ -12,6 +12,7 @@
 #include "catalog/mesh_builder.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/endpoints_provider.hpp"
+#include "osm/mesh_spec.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::nack_provenance {
@@ -26,10 +27,14 @@ struct MeshInputs {
   std::function<TrustDomains()> trust_domains;  // in effect now
 };
 
-class MeshVariant {
+// The settings in effect without a MeshConfig.
+ProxySettings without_config(const ProxySettings& settings);
+
+// Its builder reads it as a specification, and as a filter of endpoints: they are announced to the
+// proxies of all meshes at the same time, and a provider may be ahead of the newest mesh.
+class MeshVariant : private MeshSpec, private catalog::EndpointFilter {
  public:
   explicit MeshVariant(const MeshInputs& inputs);
-  ~MeshVariant();
 
   // The newest mesh of all proxies; each one is told, or those in between count as changed.
   void follow(const Snapshot& newest);
@@ -42,14 +47,36 @@ class MeshVariant {
   bool has_failures() const { return builder_.has_failures(); }
 
  private:
-  class Spec;
-  class Filter;
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override { return objects_.splits; }
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
+    return objects_.http_routes;
+  }
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return objects_.tcp_routes; }
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override { return objects_.targets; }
+  SharedList<Service> list_services() const override { return objects_.services; }
+  SharedList<Policy> list_policies() const override { return objects_.policies; }
+  std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
+    return model::find(objects_.services, {kinds::kService, name.ns, name.name});
+  }
+  std::vector<std::string> list_namespaces() const override { return objects_.namespaces; }
+  MeshConfig get_mesh_config() const override { return objects_.config; }
+  std::string control_plane_namespace() const override { return objects_.control_plane_namespace; }
+  bool has_synced() const override { return true; }
+  // Accounts and CAs do not shape the mesh. Problems of it are reported to nobody.
+  SharedList<MeshRootCertificate> list_root_certificates() const override { return {}; }
+  std::vector<ServiceAccount> list_service_accounts() const override { return {}; }
+  std::vector<ServiceAccount> list_all_service_accounts() const override { return {}; }
+  std::vector<Problem> list_problems() const override { return {}; }
+  Subscription subscribe(std::function<void(const std::vector<ObjectKey>&)>) override { return {}; }
+
+  std::set<ServiceName> begin(const model::MeshSnapshot& next, bool first) override;
+  void filter(model::ServiceEndpoints& endpoints, const model::ServiceEndpoints* known) override;
 
   const MeshInputs& inputs_;
   TrustDomains domains_;
   Snapshot newest_;
-  std::unique_ptr<Spec> spec_;
-  std::unique_ptr<Filter> filter_;
+  std::set<ServiceName> announced_;  // since the last build
+  model::SpecObjects objects_;
   catalog::MeshBuilder builder_;
   ads::MeshPtr last_;
 };

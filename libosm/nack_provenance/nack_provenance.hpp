@@ -11,7 +11,7 @@
 // and no verdict leaves one out. If such an object may be the cause, a last trial freezes the
 // resources that contain it: of these the proxy keeps its last good content.
 //
-// Replicas tell each other what they found. A search tries those objects first.
+// A search tries first what proxies of other replicas were found to refuse.
 //
 // One search runs at a time. Other proxies that refuse meanwhile keep their last good content and
 // are searched for afterwards.
@@ -33,12 +33,9 @@
 #include "model/mesh_snapshot.hpp"
 #include "nack_provenance/bisection.hpp"
 #include "nack_provenance/own_meshes.hpp"
-#include "nack_provenance/shared_verdicts.hpp"
 #include "nack_provenance/suspects.hpp"
 #include "nack_provenance/verdicts.hpp"
-#include "osm/endpoints_provider.hpp"
 #include "osm/runtime/runtime.hpp"
-#include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::nack_provenance {
 
@@ -49,10 +46,9 @@ struct NackProvenanceOptions {
   Verdicts& verdicts;
   SnapshotCell<model::MeshSnapshot>& snapshots;
   ads::TrialHost& proxies;
-  std::vector<ProviderEntry> providers;
-  std::vector<WorkloadProvider*> workload_providers;
-  std::function<TrustDomains()> trust_domains;  // in effect now
-  ReplicaBoard* board = nullptr;                // null: there are no other replicas
+  MeshInputs inputs;
+  // What proxies of other replicas refuse, as these report it. Null: there are no others.
+  std::function<Refusals()> elsewhere{};
 };
 
 class NackProvenance {
@@ -68,7 +64,7 @@ class NackProvenance {
   static constexpr std::chrono::seconds kLook{10};
 
   explicit NackProvenance(const NackProvenanceOptions& options);
-  ~NackProvenance();  // stop()
+  ~NackProvenance() { stop(); }
 
   // Idempotent. Thread: not of the executor.
   void stop();
@@ -80,19 +76,23 @@ class NackProvenance {
     SteadyTime ready_at;
     std::chrono::seconds pause = kFirstPause;
   };
+  // A proxy with verdicts, until their objects change or it stays away.
+  struct JudgedProxy {
+    std::map<ObjectKey, Verdict> verdicts;
+    SteadyTime seen;  // connected
+  };
   // The search for the object that one proxy refuses.
   struct Search {
-    model::ProxyKey proxy;
     std::uint64_t number = 0;
-    ads::Refusal refusal;       // the newest, also of trials
-    RefusedObjects known;       // found before
+    ads::Refusal refusal{};     // the newest, also of trials
+    ObjectSet known{};          // found before
     std::uint64_t applied = 0;  // generation that the proxy acknowledged; 0: unknown
-    std::map<ObjectKey, std::string> found_elsewhere;
-    std::vector<ObjectKey> candidates;
-    ObjectSet likely;  // of these
-    ObjectSet fresh;   // changed since the proxy accepted its mesh
-    std::optional<Bisection> bisection;
-    std::function<void()> trial;  // the present trial, in the newest mesh
+    std::map<ObjectKey, std::string> found_elsewhere{};
+    std::vector<ObjectKey> candidates{};
+    ObjectSet likely{};  // of these
+    ObjectSet fresh{};   // changed since the proxy accepted its mesh
+    std::optional<Bisection> bisection{};
+    std::function<void()> trial{};  // the present trial, in the newest mesh
     std::size_t trials = 0;
     bool accepts_some = false;  // the proxy accepted a trial
   };
@@ -100,18 +100,19 @@ class NackProvenance {
 
   void on_refusal(const ads::Refusal& refusal);
   void on_snapshot(const Snapshot& snapshot);
-  void note_changes(const model::MeshSnapshot& before);
+  ObjectSet note_changes(const Snapshot& before);
+  bool outdated(const ObjectSet& changed) const;
+  bool assign(const model::ProxyKey& proxy);
   void reassign(const std::set<model::ProxyKey>& proxies);
-  bool outdated(const model::Changes& changes) const;
+  void publish();
+  ObjectSet refused_by(const model::ProxyKey& proxy) const;
 
   void start_next();
   void on_newest(const ads::TrialResult& result);
   void begin();
-  Hints hints() const;
   ObjectSet only_change() const;
   void try_next();
-  void try_on(const ObjectSet& left_out, const ObjectSet& frozen,
-              std::function<void(bool accepted)> then);
+  void try_on(const ObjectSet& refused, std::function<void(bool accepted)> then);
   void on_trial(const ads::TrialResult& result, const std::function<void(bool)>& then);
   void try_without_config();
   void compare_fixed(const ObjectKey& found);
@@ -119,7 +120,8 @@ class NackProvenance {
                    const std::vector<ObjectKey>& single,
                    const std::vector<ads::ResourceNames>& differing);
   bool suspects_config(const ObjectKey& found) const;
-  void conclude(const ObjectSet& objects, bool frozen);
+  const ProxySettings* applied_settings() const;
+  void conclude(const ObjectSet& objects);
   void give_own_mesh();
   void report_no_object(const std::string& cause);
   bool keeps_too_much() const;
@@ -129,20 +131,18 @@ class NackProvenance {
   void look_for_absent();
   void forget_absent(const std::set<model::ProxyKey>& connected);
 
-  ObjectSet known_and(ObjectSet objects) const;
   // Runs `step` on the strand, unless another search runs by then.
   template <class Step>
   auto in_this_search(Step step);
 
   NackProvenanceOptions options_;
-  SharedVerdicts shared_;
   OwnMeshes meshes_;
   Snapshot newest_;
   std::map<ObjectKey, std::uint64_t> changed_in_;  // the generation of each object's last change
   // Settings of the last generations, by the first that has them.
   std::map<std::uint64_t, ProxySettings> settings_;
   std::map<model::ProxyKey, RefusingProxy> refusing_;
-  std::map<model::ProxyKey, SteadyTime> seen_;  // proxies with verdicts
+  std::map<model::ProxyKey, JudgedProxy> judged_;
   std::optional<Search> search_;
   std::uint64_t last_search_ = 0;
   Strand strand_;

@@ -1,78 +1,78 @@
 #include "nack_provenance/own_meshes.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "nack_provenance/suspects.hpp"
+
 namespace osm::inline v1::nack_provenance {
+
+ads::ProxyMesh OwnMeshes::Builders::without(const ObjectSet& objects) {
+  const ObjectSet left_out = that_may_be_left_out(objects);
+  ads::ProxyMesh mesh{whole.without(left_out), nullptr};
+  if (left_out.size() == objects.size()) return mesh;
+  mesh.without = reduced.without(objects);
+  return mesh.without ? mesh : ads::ProxyMesh();
+}
 
 void OwnMeshes::follow(const Snapshot& newest) {
   newest_ = newest;
   if (trial_) trial_->follow(newest);
-  for (auto& [objects, own] : own_) {
-    own->mesh.follow(newest);
-    if (own->without) own->without->follow(newest);
-    build(objects, *own);
-  }
+  for (auto& mesh : own_) update(mesh);
 }
 
 void OwnMeshes::retry() {
-  for (auto& [objects, own] : own_) {
-    if (!own->mesh.has_failures() && !(own->without && own->without->has_failures())) continue;
-    own->mesh.follow(newest_);
-    if (own->without) own->without->follow(newest_);
-    build(objects, *own);
+  for (auto& mesh : own_) {
+    const Builders& builders = mesh.second.builders;
+    if (builders.whole.has_failures() || builders.reduced.has_failures()) update(mesh);
   }
 }
 
-ads::MeshPtr OwnMeshes::without(const ObjectSet& objects) {
-  for (const auto& [refused, own] : own_)
-    if (refused.left_out == objects) return own->newest;
+ads::ProxyMesh OwnMeshes::without(const ObjectSet& objects) {
+  if (const auto own = own_.find(objects); own != own_.end()) return own->second.newest;
   if (!trial_) trial_.emplace(inputs_).follow(newest_);
   return trial_->without(objects);
 }
 
 // Result: false if the mesh is not known.
-bool OwnMeshes::build(const RefusedObjects& objects, Own& own) {
-  own.newest = own.mesh.without(objects.left_out);
-  if (!own.newest) return false;
-  ads::MeshUpdate update{
-      own.number, {own.newest, nullptr}, own.newest->changes, newest_->generation, newest_->hash};
-  if (!objects.frozen.empty()) {
-    ObjectSet both = objects.left_out;
-    both.insert(objects.frozen.begin(), objects.frozen.end());
-    if (!own.without) own.without.emplace(inputs_).follow(newest_);
-    update.mesh.without = own.without->without(both);
-    if (!update.mesh.without) return false;
-    update.changes.merge(update.mesh.without->changes);
-  }
+bool OwnMeshes::update(Meshes::value_type& mesh) {
+  auto& [objects, own] = mesh;
+  own.builders.follow(newest_);
+  own.newest = own.builders.without(objects);
+  if (!own.newest.mesh) return false;
+  ads::MeshUpdate update{own.number, own.newest, own.newest.mesh->changes, newest_->generation,
+                         newest_->hash};
+  if (own.newest.without) update.changes.merge(own.newest.without->changes);
   host_.update_mesh(std::move(update));
   return true;
 }
 
-bool OwnMeshes::assign(const model::ProxyKey& proxy, const RefusedObjects& objects) {
-  const auto had = assigned_.extract(proxy);
-  bool given = objects.empty();
-  if (!given) {
-    auto at = own_.find(objects);
-    if (at == own_.end() && own_.size() < kMost) {
-      auto own = std::make_unique<Own>(++last_, inputs_);
-      own->mesh.follow(newest_);
-      if (build(objects, *own)) at = own_.emplace(objects, std::move(own)).first;
-    }
-    if (at != own_.end()) {
-      ++at->second->proxies;
-      assigned_.emplace(proxy, objects);
-      host_.assign_mesh(proxy, at->second->number);
-      given = true;
+OwnMeshes::Meshes::iterator OwnMeshes::of(const model::ProxyKey& proxy) {
+  return std::ranges::find_if(
+      own_, [&](const auto& mesh) { return mesh.second.proxies.contains(proxy); });
+}
+
+bool OwnMeshes::assign(const model::ProxyKey& proxy, const ObjectSet& objects) {
+  const auto before = of(proxy);
+  auto own = own_.find(objects);
+  if (own == own_.end() && !objects.empty() && own_.size() < kMost) {
+    own = own_.try_emplace(objects, ++last_, inputs_).first;
+    if (!update(*own)) {
+      own_.erase(own);
+      own = own_.end();
     }
   }
-  if (!assigned_.contains(proxy) && !had.empty()) host_.assign_mesh(proxy, ads::kMeshOfAll);
-  if (had.empty()) return given;
-  const auto before = own_.find(had.mapped());
-  if (--before->second->proxies == 0) {
-    host_.drop_mesh(before->second->number);
-    own_.erase(before);
+  const bool given = own != own_.end();
+  if (given) own->second.proxies.insert(proxy);
+  if (own != before) host_.assign_mesh(proxy, given ? own->second.number : ads::kMeshOfAll);
+  if (own != before && before != own_.end()) {
+    before->second.proxies.erase(proxy);
+    if (before->second.proxies.empty()) {
+      host_.drop_mesh(before->second.number);
+      own_.erase(before);
+    }
   }
-  return given;
+  return given || objects.empty();
 }
 
 }  // namespace osm::inline v1::nack_provenance

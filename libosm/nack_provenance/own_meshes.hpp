@@ -3,26 +3,16 @@
 // work of a mesh. Thread: one strand.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "ads/trial.hpp"
 #include "nack_provenance/mesh_variant.hpp"
 
 namespace osm::inline v1::nack_provenance {
-
-// The objects that a proxy refuses.
-struct RefusedObjects {
-  ObjectSet left_out;
-  ObjectSet frozen;  // resources that contain one are frozen, see translate::EncodedResource
-
-  bool empty() const { return left_out.empty() && frozen.empty(); }
-  friend auto operator<=>(const RefusedObjects&, const RefusedObjects&) = default;
-};
 
 class OwnMeshes {
  public:
@@ -38,35 +28,49 @@ class OwnMeshes {
   // Builds those again that a provider failed for.
   void retry();
 
-  // The newest mesh for a trial; null: not known. Precondition: follow() was called.
-  ads::MeshPtr without(const ObjectSet& objects);
+  // The newest mesh for a proxy that refuses these objects: without those that may be left out, and
+  // with the resources frozen that contain others of them. Its `mesh` is null if it is not known.
+  // Precondition: follow() was called.
+  ads::ProxyMesh without(const ObjectSet& objects);
   // No trial is expected: releases the memory that they need.
   void end_trials() { trial_.reset(); }
 
   // Gives the proxy the mesh for these objects; for none the mesh of all. Result: false if there is
   // no room for another mesh, or it is not known: then the proxy has the mesh of all.
-  bool assign(const model::ProxyKey& proxy, const RefusedObjects& objects);
-  bool has_own(const model::ProxyKey& proxy) const { return assigned_.contains(proxy); }
+  bool assign(const model::ProxyKey& proxy, const ObjectSet& objects);
+  bool has_own(const model::ProxyKey& proxy) { return of(proxy) != own_.end(); }
 
  private:
+  struct Builders {
+    explicit Builders(const MeshInputs& inputs) : whole(inputs), reduced(inputs) {}
+
+    void follow(const Snapshot& newest) {
+      whole.follow(newest);
+      reduced.follow(newest);
+    }
+    ads::ProxyMesh without(const ObjectSet& objects);
+
+    MeshVariant whole;
+    MeshVariant reduced;  // without what is frozen
+  };
   struct Own {
-    Own(ads::MeshNumber n, const MeshInputs& inputs) : number(n), mesh(inputs) {}
+    Own(ads::MeshNumber n, const MeshInputs& inputs) : number(n), builders(inputs) {}
 
     const ads::MeshNumber number;
-    MeshVariant mesh;
-    std::optional<MeshVariant> without;  // without the frozen objects too
-    ads::MeshPtr newest;
-    std::size_t proxies = 0;
+    Builders builders;
+    ads::ProxyMesh newest{};
+    std::set<model::ProxyKey> proxies{};
   };
+  using Meshes = std::map<ObjectSet, Own>;
 
-  bool build(const RefusedObjects& objects, Own& own);
+  bool update(Meshes::value_type& mesh);
+  Meshes::iterator of(const model::ProxyKey& proxy);
 
   const MeshInputs inputs_;
   ads::TrialHost& host_;
   Snapshot newest_;
-  std::optional<MeshVariant> trial_;
-  std::map<RefusedObjects, std::unique_ptr<Own>> own_;
-  std::map<model::ProxyKey, RefusedObjects> assigned_;
+  std::optional<Builders> trial_;
+  Meshes own_;
   ads::MeshNumber last_ = ads::kMeshOfAll;
 };
 

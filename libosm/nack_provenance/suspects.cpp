@@ -18,9 +18,9 @@ bool repeats(std::string_view words, std::string_view text) {
 }
 
 bool repeats(std::string_view words, const smi::HttpRouteGroup& group) {
-  return std::any_of(group.matches.begin(), group.matches.end(), [&](const smi::HttpMatch& match) {
+  return std::ranges::any_of(group.matches, [&](const smi::HttpMatch& match) {
     return repeats(words, match.path_regex) ||
-           std::any_of(match.headers.begin(), match.headers.end(), [&](const auto& header) {
+           std::ranges::any_of(match.headers, [&](const auto& header) {
              return repeats(words, header.first) || repeats(words, header.second);
            });
   });
@@ -39,58 +39,11 @@ bool repeats(std::string_view words, const Policy& policy) {
   return repeats(words, policy.key.name);
 }
 
-template <class Set, class List>
-bool holds_any(const Set& set, const List& list) {
-  return std::any_of(list.begin(), list.end(), [&](const auto& one) { return set.contains(one); });
-}
-
-// The names of these objects that the message repeats.
-std::set<ObjectKey> mentioned_in(std::string_view message, const model::SpecObjects& objects) {
-  std::set<ObjectKey> out;
-  model::for_each_list([&](auto list, auto) {
-    for (const auto& object : objects.*list)
-      if (repeats(message, *object)) out.insert(model::key_of(*object));
-  });
-  return out;
-}
-
-void add_telemetry(const model::WorkloadEntry& workload, const model::MeshSnapshot& mesh,
-                   std::set<ObjectKey>& out) {
-  if (!workload.telemetry) return;
-  out.emplace(kinds::kTelemetry, workload.telemetry->ns, workload.telemetry->name);
-  const auto telemetry = mesh.telemetries.find(*workload.telemetry);
-  if (telemetry && telemetry->collector)
-    out.emplace(kinds::kExtensionService, telemetry->collector->name.ns,
-                telemetry->collector->name.name);
-}
-
-}  // namespace
-
-bool may_be_left_out(const ObjectKey& object) {
-  const spec::Kind* kind = spec::find_kind(spec::mesh_kinds(), object.group_kind());
-  return kind != nullptr && kind->may_be_left_out;
-}
-
-std::pair<std::vector<ObjectKey>, std::set<ObjectKey>> sorted_out(
-    const model::SpecObjects& objects) {
-  std::vector<ObjectKey> optional;
-  std::set<ObjectKey> fixed;
-  model::for_each_list([&](auto list, auto) {
-    for (const auto& object : objects.*list) {
-      ObjectKey key = model::key_of(*object);
-      if (may_be_left_out(key))
-        optional.push_back(std::move(key));
-      else
-        fixed.insert(std::move(key));
-    }
-  });
-  return {std::move(optional), std::move(fixed)};
-}
-
+// The objects that shape the workload's way to these services, or its own serving of them:
+// Services, splits, targets with their routes, and policies.
 std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceIdentity& identity,
                                  const std::set<ServiceName>& services) {
   std::set<ObjectKey> out;
-  if (!mesh.objects) return out;
   std::set<ServiceIdentity> behind;
   for (const ServiceName& name : services) {
     out.emplace(kinds::kService, name.ns, name.name);
@@ -101,8 +54,7 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceI
     const auto is_here = [&](const smi::SplitBackend& backend) {
       return services.contains({split->name.ns, backend.service});
     };
-    if (services.contains(split->service) ||
-        std::any_of(split->backends.begin(), split->backends.end(), is_here))
+    if (services.contains(split->service) || std::ranges::any_of(split->backends, is_here))
       out.insert(model::key_of(*split));
   }
   for (const auto& target : mesh.objects->targets) {
@@ -111,8 +63,7 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceI
     };
     const ServiceIdentity destination = identity_of(target->destination);
     if (!behind.contains(destination) ||
-        (destination != identity &&
-         std::none_of(target->sources.begin(), target->sources.end(), is_source)))
+        (destination != identity && std::ranges::none_of(target->sources, is_source)))
       continue;
     out.insert(model::key_of(*target));
     for (const smi::TrafficTargetRule& rule : target->rules)
@@ -120,10 +71,11 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceI
           rule.kind == smi::RouteKind::kTcpRoute ? kinds::kTcpRoute : kinds::kHttpRouteGroup,
           target->name.ns, rule.name);
   }
+  const auto is_one = [&](const ServiceName& name) { return services.contains(name); };
   for (const auto& policy : mesh.objects->policies) {
     const PolicyReach& reach = policy->reach;
     if (!reach.everything && !reach.accounts.contains(identity) &&
-        !holds_any(services, reach.services))
+        std::ranges::none_of(reach.services, is_one))
       continue;
     out.insert(policy->key);
     const std::vector<ObjectKey> named = catalog::named_by_egress(*policy);
@@ -132,37 +84,61 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceI
   return out;
 }
 
-std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const WorkloadName& workload) {
-  for (const auto& entry : mesh.workloads) {
-    if (entry->workload.name != workload) continue;
-    const auto read = translate::services_read_by(mesh, translate::class_of(mesh, entry->workload));
-    auto out = contributors(mesh, identity_of(entry->workload.account), {read.begin(), read.end()});
-    add_telemetry(*entry, mesh, out);
-    return out;
-  }
-  return {};
+}  // namespace
+
+bool may_be_left_out(const ObjectKey& object) {
+  const spec::Kind* kind = spec::find_kind(spec::mesh_kinds(), object.group_kind());
+  return kind != nullptr && kind->may_be_left_out;
 }
 
-bool mentions(std::string_view message, const model::MeshSnapshot& mesh, const ObjectKey& object) {
-  return mesh.objects && mentioned_in(message, model::only(*mesh.objects, object)).contains(object);
+std::set<ObjectKey> that_may_be_left_out(std::set<ObjectKey> objects) {
+  std::erase_if(objects, [](const ObjectKey& object) { return !may_be_left_out(object); });
+  return objects;
+}
+
+std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const model::ProxyKey& proxy) {
+  const auto entry = mesh.workloads.find(proxy);
+  if (!entry) return {};
+  const auto read = translate::services_read_by(mesh, translate::class_of(mesh, entry->workload));
+  auto out = contributors(mesh, identity_of(entry->workload.account), {read.begin(), read.end()});
+  if (!entry->telemetry) return out;
+  out.emplace(kinds::kTelemetry, entry->telemetry->ns, entry->telemetry->name);
+  const auto telemetry = mesh.telemetries.find(*entry->telemetry);
+  if (telemetry && telemetry->collector)
+    out.emplace(kinds::kExtensionService, telemetry->collector->name.ns,
+                telemetry->collector->name.name);
+  return out;
+}
+
+std::set<ObjectKey> mentioned_in(std::string_view message, const model::SpecObjects& objects) {
+  std::set<ObjectKey> out;
+  model::for_each_list([&](auto list, auto) {
+    for (const auto& object : objects.*list)
+      if (repeats(message, *object)) out.insert(model::key_of(*object));
+  });
+  return out;
 }
 
 std::vector<std::size_t> order_by_likelihood(const Hints& hints, const model::MeshSnapshot& mesh,
-                                             const WorkloadName& refusing,
+                                             const model::ProxyKey& refusing,
                                              std::vector<ObjectKey>& candidates) {
-  if (!mesh.objects) return {};
   const std::set<ObjectKey> mentioned = mentioned_in(hints.message, *mesh.objects);
   const std::set<ObjectKey> here = contributors(mesh, refusing);
+  // The cause may be an object that is never left out. It has its effect on its Services.
+  std::set<ServiceName> limited;
+  for (const auto& policy : mesh.objects->policies)
+    if (!may_be_left_out(policy->key) &&
+        (hints.fresh.contains(policy->key) || hints.found_elsewhere.contains(policy->key)))
+      limited.insert(policy->reach.services.begin(), policy->reach.services.end());
   std::set<ServiceName> named;
   for (const ObjectKey& key : here)
     if (key.is(kinds::kService) &&
         (mentioned.contains(key) || hints.found_elsewhere.contains(key) ||
-         hints.services.contains({key.ns, key.name})))
+         limited.contains({key.ns, key.name})))
       named.insert({key.ns, key.name});
   std::set<ObjectKey> near;
-  for (const auto& entry : mesh.workloads)
-    if (entry->workload.name == refusing && !named.empty())
-      near = contributors(mesh, identity_of(entry->workload.account), named);
+  if (const auto entry = mesh.workloads.find(refusing); entry && !named.empty())
+    near = contributors(mesh, identity_of(entry->workload.account), named);
   const auto rank = [&](const ObjectKey& key) {
     if (here.contains(key) && hints.fresh.contains(key)) return 3;
     return near.contains(key) ? 2 : here.contains(key) ? 1 : 0;
@@ -171,10 +147,9 @@ std::vector<std::size_t> order_by_likelihood(const Hints& hints, const model::Me
   const auto adds_to_others = [&](const ObjectKey& key) {
     return !key.is(kinds::kEgress) && model::find(mesh.objects->policies, key) != nullptr;
   };
-  std::stable_sort(
-      candidates.begin(), candidates.end(), [&](const ObjectKey& a, const ObjectKey& b) {
-        return std::pair(rank(a), adds_to_others(a)) < std::pair(rank(b), adds_to_others(b));
-      });
+  std::ranges::stable_sort(candidates, {}, [&](const ObjectKey& key) {
+    return std::pair(rank(key), adds_to_others(key));
+  });
   std::vector<std::size_t> sizes;
   const auto others =
       std::stable_partition(candidates.begin(), candidates.end(), [&](const ObjectKey& key) {

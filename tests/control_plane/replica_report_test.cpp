@@ -52,8 +52,14 @@ ReplicaReport report() {
   report.digests.settings = 3;
   report.proxies = {{0xabcdef012345, line(7)}, {2, line(5)}, {3, line(0)}, {4, ProxyLine{}}};
   report.notes[2] = {WallTime(1'700'000'001s), {"", "", "", "no \"such\" listener", ""}};
-  report.refusals = {
-      {{kinds::kTrafficTarget, "shop", "a"}, "refused by 1 proxy", {{2, "no\nway"}}}};
+  nack_provenance::Verdict verdict{
+      .workload = {"shop", "web"}, .type = XdsType::kRoute, .detail = "no\nway", .keeping = true};
+  report.refusals[{kinds::kTrafficTarget, "shop", "a"}][{"shop", ProxyId("1")}] = verdict;
+  verdict.type = XdsType::kCluster;
+  verdict.keeping = false;
+  report
+      .refusals[{kinds::kTrafficTarget, "shop", "a"}][{"shop", ProxyId("2"), WorkloadKind::kPod}] =
+      verdict;
   return report;
 }
 
@@ -117,7 +123,8 @@ struct Sum {
         .proxies = proxies,
         .spec = spec,
         .problems = [] { return std::vector<Problem>(); },
-        .refusing = [](const auto&) { return std::map<model::ProxyKey, std::string>(); },
+        .refusing =
+            [](const auto&) { return std::map<model::ProxyKey, nack_provenance::Verdict>(); },
         .others = [this] { return std::make_shared<const OtherReplicas>(others); },
         .subscribe_others = [](const auto&) { return Subscription(); }});
     proxies.here = {key("client"), key("s1")};
@@ -194,6 +201,20 @@ TEST_SUITE("control_plane::ReplicaReport") {
     CHECK(read->proxies.size() > 3'900);
     CHECK(read->proxies.at(2) == line(5));
     for (const auto& [mark, line] : read->proxies) CHECK(large.proxies.at(mark) == line);
+  }
+
+  TEST_CASE("an object that many proxies refuse goes with as many of them as fit") {
+    ReplicaReport large = report();
+    for (int i = 0; i < 1'000; ++i)
+      large.refusals[{kinds::kService, "shop", "a"}][{"shop", ProxyId(std::to_string(i))}] = {
+          .workload = {"shop", "web"}, .detail = std::string(200, 'x')};
+    const std::string text = text_of(large);
+    CHECK(text.size() <= kMaxReportBytes);
+    const auto read = parse_report(text);
+    REQUIRE(read.has_value());
+    REQUIRE(read->refusals.size() == 1);
+    CHECK(read->refusals.begin()->second.size() > 20);
+    CHECK(text_of(*read) == text);
   }
 
   TEST_CASE("four thousand proxies fit") {
@@ -347,9 +368,7 @@ TEST_SUITE("control_plane::ReplicaReport, sums") {
   TEST_CASE("an object that a proxy of another replica refuses is refused, with its words") {
     Sum mesh;
     ReplicaReport said = mesh.fresh();
-    said.refusals = {{routes("s0"),
-                      "refused by 1 of 2 proxies",
-                      {{mark_of(mesh.key("s0")), "regex is too large"}}}};
+    said.refusals[routes("s0")][mesh.key("s0")].detail = "regex is too large";
     mesh.tell(said);
     ObjectStatus status = mesh.ask(routes("s0"));
     CHECK(status.phase == ObjectPhase::kRefused);

@@ -100,6 +100,9 @@ struct Replica {
     reports.start(*made.server);
   }
 
+  // As a control plane lists them.
+  std::vector<Problem> refused() const { return controller.verdicts.problems(reports.refusals()); }
+
   Controller& controller;
   osm::testing::ThreadExecutor blocking{1};
   WallBoard board;
@@ -205,9 +208,39 @@ TEST_SUITE("control_plane::ReplicaReports") {
     Two mesh;
     mesh.put_routes("s0", "/bad");
     mesh.until_both(route_group("s0"), ObjectPhase::kRefused, 1);
-    mesh.until([&] { return !mesh.a->reports.problems().empty(); });
-    CHECK(mesh.a->reports.problems() == mesh.second->verdicts.problems());
-    CHECK(mesh.b->reports.problems().empty());
+    mesh.until([&] { return !mesh.a->refused().empty(); });
+    CHECK(mesh.a->refused() == mesh.b->refused());
+    CHECK(mesh.b->reports.refusals().empty());
+    const nack_provenance::Refusals told = mesh.a->reports.refusals();
+    REQUIRE(told.size() == 1);
+    CHECK(told.begin()->second.begin()->second.replica == "controller-b");
+  }
+
+  TEST_CASE("an object that proxies of two replicas refuse is one problem, which counts both") {
+    Two mesh;
+    for (const char* name : {"s0", "s1"})
+      mesh.spec.put(values::target(name, name, {"client"}, {values::http_rule("s0", {"m"})}));
+    mesh.settle();
+    mesh.put_routes("s0", "/bad");
+    for (Replica* one : {mesh.a.get(), mesh.b.get()}) {
+      const auto cause = [&] {
+        const std::vector<Problem> problems = one->refused();
+        return problems.size() == 1 ? problems.front().cause : "";
+      };
+      mesh.until([&] { return cause().find("refused by 2 of 3 connected proxies") == 0; });
+      CHECK(cause() ==
+            "refused by 2 of 3 connected proxies: shop/s0 (RDS): refused rds-inbound.8080; shop/s1 "
+            "(RDS): refused rds-inbound.8080; they are served without it until it changes");
+      CHECK(one->refused().front().object == route_group("s0"));
+    }
+    // A verdict that its proxy left behind at the first replica does not count again.
+    mesh.move("s1", *mesh.second);
+    mesh.until([&] { return mesh.second->verdicts.refusing(route_group("s0")).size() == 2; });
+    mesh.until([&] { return mesh.a->reports.refusals()[route_group("s0")].size() == 2; });
+    CHECK(mesh.a->refused().front().cause.find("refused by 2 of 3") == 0);
+    mesh.put_routes("s0", "/mended");
+    for (Replica* one : {mesh.a.get(), mesh.b.get()})
+      mesh.until([&] { return one->refused().empty(); });
   }
 
   TEST_CASE("a mesh at rest publishes nothing, and a burst of events is one report") {

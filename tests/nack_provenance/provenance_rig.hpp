@@ -23,7 +23,6 @@
 #include "lib/run.hpp"
 #include "nack_provenance/nack_provenance.hpp"
 #include "nack_provenance/verdicts.hpp"
-#include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -55,7 +54,7 @@ class WatchedTrials final : public ads::TrialHost {
   }
   void update_mesh(ads::MeshUpdate update) override {
     watch(update.mesh);
-    meshes.insert(update.number);
+    meshes.insert_or_assign(update.number, update.mesh);
     host_.update_mesh(std::move(update));
   }
   void drop_mesh(ads::MeshNumber number) override {
@@ -70,7 +69,7 @@ class WatchedTrials final : public ads::TrialHost {
   }
 
   std::set<std::string> beyond;
-  std::set<ads::MeshNumber> meshes;  // of single proxies
+  std::map<ads::MeshNumber, ads::ProxyMesh> meshes;  // of single proxies
 
  private:
   void watch(const ads::ProxyMesh& mesh) {
@@ -87,7 +86,8 @@ class WatchedTrials final : public ads::TrialHost {
 struct Controller {
   Controller(MeshSpec& written, osm::testing::MemoryEndpointsProvider& provider,
              osm::testing::ManualExecutor& executor, osm::testing::ManualClock& clock,
-             model::SecretSource& secrets, ProxyRegistry& registry, ReplicaBoard& board)
+             model::SecretSource& secrets, ProxyRegistry& registry,
+             const nack_provenance::Refusals& elsewhere)
       : loop({.spec = written,
               .providers = {{&provider}},
               .workload_providers = {&provider},
@@ -108,10 +108,8 @@ struct Controller {
             .verdicts = verdicts,
             .snapshots = loop.snapshots(),
             .proxies = *trials,
-            .providers = {{&provider}},
-            .workload_providers = {&provider},
-            .trust_domains = [] { return ads_test::kDomain; },
-            .board = &board});
+            .inputs = {{{&provider}}, {&provider}, [] { return TrustDomains(ads_test::kDomain); }},
+            .elsewhere = [&elsewhere] { return elsewhere; }});
   }
   ~Controller() {
     static_cast<void>(server->shutdown(std::chrono::milliseconds(0)).ok());
@@ -233,11 +231,14 @@ struct Rig {
     restart();
   }
 
-  void add_workload(const std::string& name, const std::vector<std::string>& services) {
+  // It runs as the account of its name, or as another one.
+  void add_workload(const std::string& name, const std::vector<std::string>& services,
+                    const std::string& account = "") {
     const std::string uuid =
         "00000000-0000-4000-8000-0000000" + std::to_string(10000 + uuids.size());
     uuids.emplace(name, ProxyId(uuid));
-    provider.put_workload(values::workload(name, uuid, name, "10.1.1.1", services));
+    accounts.emplace(name, account.empty() ? name : account);
+    provider.put_workload(values::workload(name, uuid, accounts.at(name), "10.1.1.1", services));
     proxies.emplace(name, std::make_unique<EnvoyProxy>(variant_, executor, random));
   }
   void put_routes(const std::string& name, const std::string& path) {
@@ -258,14 +259,13 @@ struct Rig {
   void restart() {
     for (auto& [name, proxy] : proxies) proxy->disconnect();
     controller.reset();
-    if (!board || !others_go_on) board = make_local_board("osm-1", executor);
     controller = make_controller();
     for (auto& [name, proxy] : proxies) connect(name);
     settle();
   }
   std::unique_ptr<Controller> make_controller() {
     auto made =
-        std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry, *board);
+        std::make_unique<Controller>(spec, provider, executor, clock, secrets, registry, elsewhere);
     executor.run_until_idle();
     return made;
   }
@@ -276,7 +276,7 @@ struct Rig {
   }
   void connect(const std::string& name) { connect(name, *controller); }
   void connect(const std::string& name, Controller& to) {
-    const auto certificate = ca.proxy(uuids.at(name), {values::kNs, name});
+    const auto certificate = ca.proxy(uuids.at(name), {values::kNs, accounts.at(name)});
     proxies.at(name)->connect(*to.server, ++last_stream,
                               {{certificate->subject.spiffe_id.str()},
                                certificate->subject.common_name.str(),
@@ -350,10 +350,10 @@ struct Rig {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider provider;
   std::map<std::string, ProxyId> uuids;
+  std::map<std::string, std::string> accounts;
   std::map<std::string, std::unique_ptr<EnvoyProxy>> proxies;
   ads::StreamId last_stream = 0;
-  std::unique_ptr<ReplicaBoard> board;
-  bool others_go_on = false;  // what was told on the board outlives restarts
+  nack_provenance::Refusals elsewhere;  // as other replicas say
   std::unique_ptr<Controller> controller;
 
  private:

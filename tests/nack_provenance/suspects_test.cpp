@@ -26,14 +26,15 @@ namespace {
 using Keys = std::vector<ObjectKey>;
 using Sizes = std::vector<std::size_t>;
 
+constexpr const char* kBuyer = "00000000-0000-4000-8000-000000000001";
+
 // "buyer" may call "store" and nothing else; twenty other Services have objects of their own.
 struct Shop {
   Shop() {
     spec.put_namespace(kNs);
     add_server("store", "10.1.0.1");
     spec.put(target("buyer", "store", {"buyer"}, {http_rule("store", {"m"})}));
-    provider.put_workload(
-        workload("buyer", "00000000-0000-4000-8000-000000000001", "buyer", "10.1.1.1", {}));
+    provider.put_workload(workload("buyer", kBuyer, "buyer", "10.1.1.1", {}));
     for (int i = 0; i < 20; ++i) {
       const std::string name = "other" + std::to_string(i);
       add_server(name, "10.1.2." + std::to_string(i + 1));
@@ -72,7 +73,7 @@ struct Shop {
     const auto mesh = builder.build();
     REQUIRE(mesh);
     if (candidates.empty()) candidates = model::new_in({}, *mesh->objects);
-    return order_by_likelihood({message, found_elsewhere, fresh}, *mesh, {kNs, "buyer"},
+    return order_by_likelihood({message, found_elsewhere, fresh}, *mesh, {kNs, ProxyId(kBuyer)},
                                candidates);
   }
 
