@@ -4,9 +4,12 @@
 #include <doctest/doctest.h>
 
 #include "nack_provenance/provenance_rig.hpp"
+#include "osm/spec/kinds.hpp"
+#include "osm/values/denylist.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/ingress_backend.hpp"
 #include "osm/values/retry.hpp"
+#include "osm/values/service_provider.hpp"
 #include "osm/values/telemetry.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
@@ -49,6 +52,139 @@ Policy refused_policy(const GroupKind& kind) {
   return {key, {false, {}, {server}}, setting};
 }
 
+using Refuses = std::function<bool(const ads::EncodedResource&)>;
+
+// An object that makes resources, of which one proxy refuses those that it is in.
+struct Refusable {
+  std::string proxy;  // "client" or "s0"
+  std::function<void(Rig&)> before;
+  std::function<void(Rig&)> put;
+  Refuses is_in = [](const ads::EncodedResource& resource) {
+    return resource.any.find("zz-bad") != std::string::npos;
+  };
+  std::string name = "shop/zz";
+};
+
+// One row of spec::mesh_kinds().
+struct KindRow {
+  GroupKind kind;
+  bool may_be_left_out;
+  std::optional<Refusable> object;
+  std::string why_none{};  // no object of the kind makes a resource
+};
+
+// True for the number 4242, which has no other place in the mesh.
+Refuses number_in(XdsType type) {
+  return [type](const ads::EncodedResource& resource) {
+    return resource.type == type && resource.any.find("\x08\x92\x21") != std::string::npos;
+  };
+}
+
+Refusable refusable_policy(const std::string& proxy, const Policy& policy,
+                           const std::function<void(Rig&)>& before = {}) {
+  return {proxy, before, [policy](Rig& rig) { rig.spec.put(policy); }};
+}
+
+std::vector<KindRow> kind_rows() {
+  const auto permissive = [](Rig& rig) {
+    rig.configure([](MeshConfig& config) { config.proxy.permissive = true; });
+  };
+  const Refusable service{"client", permissive,
+                          [](Rig& rig) { rig.spec.put(values::service("zz-bad", "10.9.0.99")); }};
+  const Refusable target{
+      "s0", {}, [](Rig& rig) {
+        rig.spec.put(values::target("zz", "s0", {"zz-bad"}, {values::http_rule("s0", {"m"})}));
+      }};
+  const Refusable routes{
+      "s0",
+      [](Rig& rig) {
+        rig.spec.put(values::target("uses", "s0", {"client"}, {values::http_rule("zz", {"m"})}));
+      },
+      [](Rig& rig) { rig.put_routes("zz", "/zz-bad"); }};
+  const Refusable tcp_route{
+      "s0",
+      [](Rig& rig) {
+        rig.spec.put(values::service("s0", "10.9.0.1",
+                                     {values::service_port("http", 80, 8080),
+                                      values::service_port("tcp", 90, 9090, Protocol::kTcp)}));
+        rig.spec.put(values::target("uses", "s0", {"zz-bad"}, {values::tcp_rule("zz")}));
+      },
+      [](Rig& rig) {
+        rig.spec.put(smi::TcpRoute{.name = {values::kNs, "zz"}, .ports = {}});
+      }};
+  const Refusable split{"client",
+                        {},
+                        [](Rig& rig) {
+                          rig.spec.put(values::split("zz", "s0", {{"s1", 4242}, {"s2", 1}}));
+                        },
+                        number_in(XdsType::kRoute)};
+  const Refusable config{
+      "client",
+      {},
+      [](Rig& rig) { rig.configure([](MeshConfig& all) { all.proxy.egress = true; }); },
+      [](const ads::EncodedResource& resource) {
+        return resource.any.find("passthrough-outbound") != std::string::npos;
+      },
+      "osm-system/osm-mesh-config"};
+  const auto retries = [](Rig& rig) {
+    rig.configure([](MeshConfig& all) { all.proxy.retries = true; });
+  };
+  Telemetry exports;
+  exports.open_telemetry = OpenTelemetryLog{{values::kNs, "zz"}, {}};
+  const auto exporting = [exports](Rig& rig) {
+    rig.spec.put(Policy({kinds::kTelemetry, values::kNs, "uses"}, {}, exports));
+  };
+  const Policy collector({kinds::kExtensionService, values::kNs, "zz"}, {},
+                         ExtensionService{"zz-bad.example", values::port(4317)});
+  const Policy denied({kinds::kDenylist, values::kNs, "zz"}, {},
+                      Denylist{"stolen", {values::identity("zz-bad")}, {}});
+  Refusable order = refusable_policy(
+      "client", Policy({kinds::kServiceProvider, values::kNs, "zz"},
+                       {false, {}, {values::service_name("s0")}},
+                       ServiceProvider{values::service_name("s0"), {{"memory", 4242}}, false}));
+  order.is_in = number_in(XdsType::kEndpoint);
+  const std::string workload = "its workload has endpoints, which belong to their Services";
+  const std::string text = "shop/zz-bad";
+  std::vector<KindRow> rows{
+      {kinds::kNamespace,
+       false,
+       {},
+       "it says which objects are in the mesh, and is in no resource"},
+      {kinds::kService, true, service},
+      {kinds::kServiceAccount,
+       false,
+       {},
+       "resources name accounts of workloads and TrafficTargets"},
+      {kinds::kTrafficTarget, true, target},
+      {kinds::kHttpRouteGroup, true, routes},
+      {kinds::kTcpRoute, true, tcp_route},
+      {kinds::kTrafficSplit, true, split},
+      {kinds::kMeshConfig, false, config},
+      {kinds::kMeshRootCertificate, false, {}, "it is in secrets, which are no part of a search"},
+      {kinds::kEgress, true, refusable_policy("client", refused_policy(kinds::kEgress))},
+      {kinds::kIngressBackend, true,
+       refusable_policy("s0", refused_policy(kinds::kIngressBackend))},
+      {kinds::kRetry, true, refusable_policy("client", refused_policy(kinds::kRetry), retries)},
+      {kinds::kUpstreamTrafficSetting, false,
+       refusable_policy("s0", refused_policy(kinds::kUpstreamTrafficSetting))},
+      {kinds::kTelemetry, true, refusable_policy("client", refused_policy(kinds::kTelemetry))},
+      {kinds::kExtensionService, true, refusable_policy("client", collector, exporting)},
+      {kinds::kVirtualMachine, false, {}, workload},
+      {kinds::kAzureResource, false, {}, workload},
+      {kinds::kDnsResource, false, {}, workload},
+      {kinds::kServiceProvider, false, order},
+      {kinds::kDenylist, false, refusable_policy("s0", denied, permissive)}};
+  rows[1].object->name = "shop/zz-bad";
+  return rows;
+}
+
+bool holds(Rig& rig, const std::string& proxy, const Refuses& is_in) {
+  for (const XdsType type : kXdsTypes)
+    for (const auto& [name, resource] : rig.proxies.at(proxy)->envoy.applied(type))
+      if (is_in(*resource)) return true;
+  return false;
+}
+
 }  // namespace
 
 TEST_SUITE("nack_provenance::NackProvenance") {
@@ -66,6 +202,55 @@ TEST_SUITE("nack_provenance::NackProvenance") {
       CHECK(rig.refused_objects() == ObjectKey(kind, values::kNs, "zz").str());
       CHECK(rig.live("s0", "/new"));
       CHECK(rig.live("s1", "/new"));
+    }
+  }
+
+  TEST_CASE("an object of any kind that one proxy refuses is in force at another of its account") {
+    const std::vector<KindRow> rows = kind_rows();
+    const spec::Kinds& kinds = spec::mesh_kinds();
+    CHECK(std::ranges::equal(rows, kinds, {}, &KindRow::kind, &spec::Kind::name));
+    for (const KindRow& row : rows) {
+      CAPTURE(row.kind.kind);
+      CHECK(nack_provenance::may_be_left_out({row.kind, values::kNs, "zz"}) == row.may_be_left_out);
+      CHECK(row.object.has_value() == row.why_none.empty());
+      if (!row.object) continue;
+      const Refusable& object = *row.object;
+      for (const int replicas : {1, 2}) {
+        CAPTURE(replicas);
+        Rig rig(3);
+        rig.add_workload("client-2", {}, "client");
+        rig.add_workload("s0-2", {"s0"}, "s0");
+        for (const char* name : {"client-2", "s0-2"}) rig.connect(name);
+        for (auto& [name, proxy] : rig.proxies)
+          proxy->envoy.refuses = [](const auto&) { return false; };
+        const std::string victim = object.proxy + "-2";
+        std::unique_ptr<Controller> other;
+        if (replicas == 2) {
+          other = rig.make_controller();
+          rig.move(victim, *other);
+        }
+        if (object.before) object.before(rig);
+        rig.settle();
+        REQUIRE_FALSE(holds(rig, victim, object.is_in));
+        rig.proxies.at(object.proxy)->envoy.refuses = object.is_in;
+        object.put(rig);
+        rig.settle(6000ms);
+        CHECK(holds(rig, victim, object.is_in));
+        CHECK_FALSE(holds(rig, object.proxy, object.is_in));
+        CHECK(rig.refused_objects() == std::string(row.kind.kind) + " " + object.name);
+        REQUIRE(rig.refused().size() == 1);
+        const char* effect = row.may_be_left_out ? "they are served without it"
+                                                 : "they keep their last good content";
+        CHECK(rig.refused().front().cause.find(effect) != std::string::npos);
+        // An object that is kept is in the proxy's mesh. What differs without it is frozen.
+        REQUIRE(rig.controller->trials->meshes.size() == 1);
+        const ads::ProxyMesh& own = rig.controller->trials->meshes.begin()->second;
+        const auto newest = rig.controller->loop.snapshots().load();
+        CHECK(model::differing(*own.mesh->objects, *newest->objects).empty() ==
+              !row.may_be_left_out);
+        CHECK((own.without != nullptr) == !row.may_be_left_out);
+        if (other) CHECK(other->verdicts.problems().empty());
+      }
     }
   }
 
