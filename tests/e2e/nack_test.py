@@ -6,13 +6,13 @@ Such an object is a regex that costs more than the proxies' operator allows
 (re2.max_program_size.error_level), and less than the mesh does.
 """
 
+import re
+
 from lib.mesh import meshcase, objects
-from lib.mesh.rig import ADS_PORT
 from lib.mesh.xds_client import CLUSTER, as_proxy
-from lib.mesh.xds_proxy import Cluster, XdsProxy
+from lib.mesh.xds_proxy import Cluster, Mode, XdsProxy
 from lib.net import http2
-from lib.net.netns import Switch
-from lib.net.processes import FairClock, wait_for
+from lib.net.processes import FairClock, NotYet, wait_for
 
 SERVERS = {
     "server-a": ("10.200.0.21", "10.96.0.21"),
@@ -134,7 +134,8 @@ class Thief(meshcase.MeshCase):
         self.rig.watcher.expect_rejections = True
         self.client, self.server = self.add_client_and_server()
         self.thief = self.add_machine("thief", "10.200.0.66")
-        callers = [("client", "client"), ("thief", "thief")]
+        self.add_machine("absent", "10.200.0.67")  # its proxy is never connected
+        callers = [(name, name) for name in ("client", "thief", "absent")]
         self.rig.mesh.write(
             "callers.yaml",
             objects.target("server", "callers", "server", callers, ("HTTPRouteGroup", "routes", ["books"])),
@@ -164,10 +165,11 @@ class Thief(meshcase.MeshCase):
             return CONNECTIONS in limits or "server/new" in cluster.name
 
         coming = []
+        host, _, port = (self.thief.controller or self.rig.ads_address).rpartition(":")
 
         def there():
             if not coming or coming[-1].ended:  # as it does before the controller has its mesh
-                coming.append(XdsProxy(as_proxy(self.thief, Switch.ADDRESS, ADS_PORT)))
+                coming.append(XdsProxy(as_proxy(self.thief, host, int(port)), Mode.SILENT))
                 self.addCleanup(coming[-1].close)
                 coming[-1].refuse("no", containing=is_of_others)
             return "thief" in self.proxies()
@@ -175,29 +177,59 @@ class Thief(meshcase.MeshCase):
         wait_for("the thief is connected", there, 20, retry=http2.CLOSED)
         return coming[-1]
 
+    def problems(self):
+        """Those that each controller tells."""
+        return [self.rig.problems()]
+
+    def restart_controller(self):
+        """That of the thief."""
+        self.rig.stop_controller()
+        self.rig.start_controller(wait=False)
+
     def wait_for_refusal(self, *objects):
-        """Until the thief is known to refuse one of them, or any."""
+        """Until the thief is known to refuse one of them, or any, and every controller says the same."""
+        one = re.compile("refused by 1 of [23] connected proxies: thief/thief")
 
         def told():
-            problems = [p for p in self.rig.problems() if p["code"] == "refused-by-proxy"]
-            return next((p for p in problems if not objects or p["object"] in objects), None)
+            refused = [[p for p in problems if p["code"] == "refused-by-proxy"] for problems in self.problems()]
+            wanted = [p for p in refused[0] if not objects or p["object"] in objects]
+            if refused != refused[:1] * len(refused) or not wanted or not one.match(wanted[0]["cause"]):
+                raise NotYet(refused)
+            return True
 
-        cause = wait_for(f"a refusal of {objects} is told", told, 30)["cause"]
-        self.assertRegex(cause, "refused by 1 of [23] proxies: thief/thief")
+        wait_for(f"a refusal of {objects} is told", told, 30)
+
+    def write_limits(self, requests=3, wait=False):
+        limits = objects.upstream_setting(
+            "server",
+            "limits",
+            "server.server",
+            connectionSettings={"tcp": {"maxConnections": CONNECTIONS}},
+            rateLimit={"local": {"http": {"requests": requests, "unit": "hour"}}},
+        )
+        self.rig.mesh.write("limits.yaml", limits, wait=wait)
+
+    def test_a_thief_takes_no_limit_from_a_server_that_limits_already(self):
+        self.write_limits(wait=True)
+        self.wait_for_status(self.client, 429, "server.server")
+        self.come()  # and is sent the limits
+        self.wait_for_refusal("UpstreamTrafficSetting server/limits")
+        self.check_limit()
+        with self.subTest("a changed limit"):
+            self.write_limits(requests=2)
+            self.wait_for_status(self.client, 200, "server.server")  # in force, with a full bucket
+            self.wait_for_status(self.client, 429, "server.server")
+            self.wait_for_refusal("UpstreamTrafficSetting server/limits")
+            self.check_limit()
+
+    def check_limit(self):
+        """The bucket is empty for an hour: not one request beyond the limit gets through."""
+        answers = [self.client.get("server.server", meshcase.PORT, "/books-bought")[0] for _ in range(10)]
+        self.assertEqual(answers, [429] * 10)
 
     def test_a_thief_takes_no_limit_and_no_service_from_others(self):
         self.come().wait_until_configured()
-        self.rig.mesh.write(
-            "limits.yaml",
-            objects.upstream_setting(
-                "server",
-                "limits",
-                "server.server",
-                connectionSettings={"tcp": {"maxConnections": CONNECTIONS}},
-                rateLimit={"local": {"http": {"requests": 3, "unit": "hour"}}},
-            ),
-            wait=False,
-        )
+        self.write_limits()
         self.wait_for_refusal("UpstreamTrafficSetting server/limits")
         self.wait_for_status(self.client, 429, "server.server")
         self.write_new()
@@ -205,8 +237,7 @@ class Thief(meshcase.MeshCase):
         self.wait_for_refusal("Service server/new")
         self.check_others()
         with self.subTest("it comes first to a controller that starts"):
-            self.rig.stop_controller()
-            self.rig.start_controller(wait=False)
+            self.restart_controller()
             self.come()
             self.wait_for_refusal()  # of one object or another, and then nothing is left for the thief
             wait_for("the others are back", lambda: {"client", "server"} <= self.proxies().keys(), 20)

@@ -70,14 +70,15 @@ def _unpacked(packed):
 
 
 class XdsProxy:
-    """`connection`: an http2.Connection with the proxy's certificate, which this closes."""
+    """`connection`: an http2.Connection with the proxy's certificate, which this closes. `mode`: until the
+    first order."""
 
-    def __init__(self, connection):
+    def __init__(self, connection, mode=Mode.ACKNOWLEDGE):
         self.resources = {kind: {} for kind in (CLUSTER, LISTENER, *_NAMED)}  # {type: {name: message's bytes}}
         self.ended = None  # the exception that ended the stream
         self._connection, self._stream = connection, connection.open(DELTA)
         connection.socket.settimeout(None)
-        self._mode, self._reason, self._left, self._objects_to = Mode.ACKNOWLEDGE, "", None, None
+        self._mode, self._reason, self._left, self._objects_to = mode, "", None, None
         self._owed = collections.deque()  # responses without an answer
         self._asked = {kind: set() for kind in _NAMED}
         self._heard = set()  # types that a response was taken of
