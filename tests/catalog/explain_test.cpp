@@ -448,10 +448,10 @@ TEST_SUITE("catalog::explain") {
     Egress third = second;
     third.route_groups = {{"g0"}};
     shop.spec.put(Policy({kinds::kEgress, kNs, "third"}, {}, third));
-    const auto refused = shop.call("shop/web", "pay.example.com", 80, "/c");
+    const auto refused = shop.call("shop/web", "pay.example.com", 80, "/c", "POST");
     CHECK(
         begins(decision(refused), "egress denies Egress shop/third"));  // it lacks the method only
-    CHECK(has(decision(refused), "matches this one: the method GET is not PUT"));
+    CHECK(has(decision(refused), "matches this one: the method POST is not PUT"));
   }
 
   TEST_CASE("retries and limits are notes with their objects") {

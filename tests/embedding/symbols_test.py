@@ -30,9 +30,9 @@ ALLOWED = {
 }
 NOTHING = re.compile(r"(?!)")
 # Data of ours that is made once and const, besides what is named kLikeThis. And the executor whose
-# task runs on this thread, in two fakes: null again when the task returns.
+# task runs on this thread, in two fakes and in WatchedExecutor: null again when the task returns.
 CONSTANT = re.compile(
-    r"osm::v1::testing::TaskQueue::current|"
+    r"osm::v1::testing::TaskQueue::current|osm::v1::WatchedExecutor::Running::current|"
     r"osm::v1::ads::ResourceSet::none\(\)::empty|.*\bk[A-Z]\w*(\[abi:\w+\])?|"
     r".*::\{lambda.*|(guard variable|vtable|typeinfo|VTT|DW\.ref|__odr).*"
 )

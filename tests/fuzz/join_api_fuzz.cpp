@@ -62,6 +62,17 @@ std::string request_of(const MemoryController& controller, const char* machine) 
 }
 
 struct World {
+  World() {
+    // As with a server for proxies, by whose name gRPC libraries know it.
+    const auto own = controller.manager.issue_certificate(
+        {.common_name = CommonName("osm-controller"),
+         .spiffe_id = SpiffeId("spiffe://cluster.local/osm/controller"),
+         .usage = certificate::Usage::kController,
+         .dns_names = {"osm-controller.osm-system"}},
+        std::chrono::hours(24));
+    require(own.ok(), "a controller has a certificate", own.ok() ? "" : own.error().text());
+  }
+
   MemoryController controller;
   const std::string server = request_of(controller, "server");
   const std::string server2 = request_of(controller, "server2");
