@@ -1,5 +1,7 @@
 """An ADS client with a proxy's certificate, for requests that Envoy would not send."""
 
+import contextlib
+import socket
 import threading
 import types
 
@@ -75,6 +77,8 @@ class AdsStream:
         threading.Thread(target=_answer_pings, args=(self.connection.socket,), daemon=True).start()
 
     def close(self):
+        with contextlib.suppress(OSError):
+            self.connection.socket.shutdown(socket.SHUT_RDWR)  # also for the thread of hold()
         self.connection.close()
 
 
@@ -88,7 +92,7 @@ def _answer_pings(opened):
                 if kind == 6 and not flags & 1:
                     opened.sendall(data[:4] + b"\1\0\0\0\0" + payload)
                 data = data[9 + size :]
-    except OSError:
+    except (OSError, ValueError):
         return  # close() was called, or the controller ended it
 
 
