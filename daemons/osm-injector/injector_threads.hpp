@@ -24,11 +24,11 @@ class InjectorThreads {
         reading_("objects of the mesh", runtime.executor, runtime.clock),
         upkeep_(kUpkeepThreads, "webhook configuration, Lease and roots", runtime.clock) {}
 
-  // Of certificates and credentials.
+  // Certificates and credentials use this one.
   const Runtime& runtime() const { return watched_.runtime(); }
-  // Of a store of objects.
+  // A store of objects uses this one.
   Runtime reading() { return watched_.with(reading_, runtime().blocking); }
-  // Of what waits for the API server, and for CAs.
+  // Parts that wait for the API server or for CAs use this one.
   Runtime waiting() { return watched_.with(runtime().executor, upkeep_.executor()); }
   // As waiting(), for parts that wait on `executor`.
   Runtime upkeep() { return watched_.with(upkeep_.executor(), upkeep_.executor()); }

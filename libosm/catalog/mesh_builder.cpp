@@ -216,7 +216,7 @@ void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
     if (merged) endpoints = resolve_endpoints(*merged);
     if (filter_) {
       filter_->filter(endpoints, edit.before().find(name).get());
-      // What clients knew may be refused by now.
+      // Endpoints that clients knew may be refused by now.
       std::erase_if(endpoints.endpoints, [&](const Endpoint& one) { return refuses(one); });
     }
     if (merged) {

@@ -18,7 +18,7 @@ bool by_place(const Endpoint& a, const Endpoint& b) {
   return std::tie(a.address, a.port) < std::tie(b.address, b.port);
 }
 
-// Who serves which port of a Service, whatever its own port is.
+// A workload at one port of a Service, whatever its own port is.
 using Member = std::tuple<std::string_view, const ServiceIdentity&, std::string_view>;
 Member member_of(const Endpoint& one) { return {one.address, one.identity, one.service_port}; }
 

@@ -56,7 +56,7 @@ class ReplicaReports {
   std::shared_ptr<const OtherReplicas> others() const { return others_.load(); }
   // True if other replicas may come.
   bool shares() const { return board_ != nullptr; }
-  // What proxies of other replicas refuse. Blocking: no.
+  // Refusals of proxies of other replicas. Blocking: no.
   nack_provenance::Refusals refusals() const;
   // Calls `on_change` after others() changed. Thread: of Runtime::blocking, one call at a time;
   // must not block. Lifetime: until the handle dies.

@@ -306,7 +306,7 @@ void NackProvenance::compare_fixed(const ObjectKey& found) {
   std::vector<ObjectKey> single;
   for (const ObjectKey& object : fixed)
     if (here.contains(object) && single.size() < kComparedAlone) single.push_back(object);
-  // What is frozen already is not the cause.
+  // A frozen object is not the cause.
   const ObjectSet left_out = that_may_be_left_out(search_->known);
   std::vector<ObjectSet> sets{fixed, joined(fixed, {found})};
   for (const ObjectKey& object : single) sets.push_back({object});
@@ -340,7 +340,7 @@ bool NackProvenance::suspects_config(const ObjectKey& found) const {
   return search_->applied == 0 && now.tls != TlsSettings();
 }
 
-// Those of the generation that the proxy acknowledged; null: not known.
+// Settings of the generation that the proxy acknowledged; null: not known.
 const ProxySettings* NackProvenance::applied_settings() const {
   const auto after = settings_.upper_bound(search_->applied);
   return after == settings_.begin() ? nullptr : &std::prev(after)->second;

@@ -47,7 +47,7 @@ struct NackProvenanceOptions {
   SnapshotCell<model::MeshSnapshot>& snapshots;
   ads::TrialHost& proxies;
   MeshInputs inputs;
-  // What proxies of other replicas refuse, as these report it. Null: there are no others.
+  // Tells the refusals of proxies of other replicas, as these report them. Null: there are none.
   std::function<Refusals()> elsewhere{};
 };
 

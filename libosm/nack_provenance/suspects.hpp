@@ -26,7 +26,7 @@ namespace osm::inline v1::nack_provenance {
 // True if a proxy that refuses the object is served without it (spec::Kind::may_be_left_out).
 bool may_be_left_out(const ObjectKey& object);
 
-// Of these objects those for which that is so.
+// The objects that may be left out.
 std::set<ObjectKey> that_may_be_left_out(std::set<ObjectKey> objects);
 
 // The objects that shape any resource of the proxy. Empty: the mesh does not have it.

@@ -79,7 +79,7 @@ struct OSM_API ExplainedWay {
   std::vector<std::string> addresses;  // of these workloads, ordered
   std::vector<ExplainedStep> steps;    // after those of all ways
   CallAnswer answer;
-  // Those of `addresses` whose proxies are connected neither to this controller nor, as the other
+  // The `addresses` whose proxies are connected neither to this controller nor, as the other
   // replicas report every few seconds, to another one. Ordered.
   std::vector<std::string> not_connected{};
 
