@@ -78,27 +78,39 @@ class SilentBoard final : public ReplicaBoard {
   Notifier<> changed_;
 };
 
+// The parts of a control plane without providers.
+template <class AnyClock>
+struct Parts {
+  explicit Parts(int threads) : executor(threads) {}
+
+  AnyClock clock;
+  RandomRng rng{osm::testing::seed()};
+  osm::testing::CapturingLog log;
+  osm::testing::CapturingMetrics metrics;
+  osm::testing::ThreadExecutor executor;
+  osm::testing::ThreadExecutor blocking{2};
+  osm::testing::MemoryMeshSpec spec;
+  osm::testing::MemoryCertificateManager certificates{clock};
+
+  ControlPlaneOptions options() {
+    return {.spec = spec,
+            .providers = {},
+            .workload_providers = {},
+            .certificates = certificates,
+            .runtime = {executor, blocking, clock, rng, log, metrics},
+            .ads_address = ""};
+  }
+};
+
 }  // namespace
 
 TEST_SUITE("control_plane::waits") {
   TEST_CASE("the progress of certificates is not waited for on the executor's only thread") {
-    SystemClock clock;
-    RandomRng rng{osm::testing::seed()};
-    osm::testing::CapturingLog log;
-    osm::testing::CapturingMetrics metrics;
-    osm::testing::ThreadExecutor executor{1};
-    osm::testing::ThreadExecutor blocking{1};
-    osm::testing::MemoryMeshSpec spec;
-    osm::testing::MemoryCertificateManager certificates{clock};
+    Parts<SystemClock> parts(1);
     osm::testing::NoRoots rotation;
-    const auto mesh =
-        ControlPlane::start({.spec = spec,
-                             .providers = {},
-                             .workload_providers = {},
-                             .certificates = certificates,
-                             .runtime = {executor, blocking, clock, rng, log, metrics},
-                             .ads_address = "",
-                             .root_rotation = &rotation});
+    auto options = parts.options();
+    options.root_rotation = &rotation;
+    const auto mesh = ControlPlane::start(options);
     REQUIRE(mesh.ok());
     REQUIRE(rotation.target);
     const auto ask_on = [&](Executor& thread) {
@@ -106,38 +118,28 @@ TEST_SUITE("control_plane::waits") {
       thread.post([&] { answer.set_value(rotation.target->certificate_progress({})); });
       return answer.get_future().get();
     };
-    const auto refused = ask_on(executor);
+    const auto refused = ask_on(parts.executor);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code == ErrorCode::kInvalidArgument);
     CHECK(refused.error().message.starts_with("ControlPlane::certificate_progress: "));
-    CHECK(ask_on(blocking).ok());
+    CHECK(ask_on(parts.blocking).ok());
   }
 
   TEST_CASE("the status names a part that hangs, and only while it does") {
-    osm::testing::ManualClock clock;
-    RandomRng rng{osm::testing::seed()};
-    osm::testing::CapturingLog log;
-    osm::testing::CapturingMetrics metrics;
-    osm::testing::ThreadExecutor executor{2};
-    osm::testing::MemoryMeshSpec spec;
-    osm::testing::MemoryCertificateManager certificates{clock};
+    Parts<osm::testing::ManualClock> parts(2);
     SilentProvider provider;
-    spec.put_namespace("shop");
+    parts.spec.put_namespace("shop");
     Service web;
     web.name = {"shop", "web"};
     web.cluster_ip = "10.0.0.1";
-    spec.put(web);
-    const auto mesh =
-        ControlPlane::start({.spec = spec,
-                             .providers = {{&provider}},
-                             .workload_providers = {},
-                             .certificates = certificates,
-                             .runtime = {executor, executor, clock, rng, log, metrics},
-                             .ads_address = ""});
+    parts.spec.put(web);
+    auto options = parts.options();
+    options.providers = {{&provider}};
+    const auto mesh = ControlPlane::start(options);
     REQUIRE(mesh.ok());
     REQUIRE(osm::testing::wait_until([&] { return provider.asked.load(); }));
     CHECK((*mesh)->status().hanging.empty());
-    clock.advance(std::chrono::seconds(30));
+    parts.clock.advance(std::chrono::seconds(30));
     // Other parts may be at work for a moment when the clock moves.
     ControlPlaneStatus status;
     CHECK(osm::testing::wait_until([&] {
@@ -152,27 +154,15 @@ TEST_SUITE("control_plane::waits") {
   }
 
   TEST_CASE("a subscriber of the host and a board that hang are named") {
-    osm::testing::ManualClock clock;
-    RandomRng rng{osm::testing::seed()};
-    osm::testing::CapturingLog log;
-    osm::testing::CapturingMetrics metrics;
-    osm::testing::ThreadExecutor executor{2};
-    osm::testing::ThreadExecutor blocking{2};
-    osm::testing::MemoryMeshSpec spec;
-    osm::testing::MemoryCertificateManager certificates{clock};
+    Parts<osm::testing::ManualClock> parts(2);
     SilentBoard board;
     std::promise<void> may_return;
     const std::shared_future<void> returns = may_return.get_future().share();
     std::atomic<bool> called = false;
-    const auto mesh =
-        ControlPlane::start({.spec = spec,
-                             .providers = {},
-                             .workload_providers = {},
-                             .certificates = certificates,
-                             .runtime = {executor, blocking, clock, rng, log, metrics},
-                             .ads_address = "",
-                             .board = &board,
-                             .replica = "one"});
+    auto options = parts.options();
+    options.board = &board;
+    options.replica = "one";
+    const auto mesh = ControlPlane::start(options);
     REQUIRE(mesh.ok());
     const auto hanging = [&] { return (*mesh)->status().hanging; };
     board.silent = true;
@@ -182,16 +172,16 @@ TEST_SUITE("control_plane::waits") {
       called = true;
       returns.wait();
     });
-    spec.put_namespace("shop");
+    parts.spec.put_namespace("shop");
     REQUIRE(osm::testing::wait_until([&] { return called.load(); }));
     // Other parts may be at work for a moment when the clock moves.
     const auto hang = [&](const std::vector<std::string>& expected) {
       return osm::testing::wait_until([&] { return hanging() == expected; });
     };
     CHECK(hang({}));
-    clock.advance(std::chrono::seconds(30));
+    parts.clock.advance(std::chrono::seconds(30));
     CHECK(hang({"list of problems: nothing has happened for 30 s"}));
-    clock.advance(std::chrono::seconds(90));
+    parts.clock.advance(std::chrono::seconds(90));
     CHECK(hang({"list of problems: nothing has happened for 120 s",
                 "reports to other replicas: nothing has happened for 120 s"}));
     board.silent = false;
