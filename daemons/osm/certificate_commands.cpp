@@ -14,8 +14,8 @@
 
 #include "base/json.hpp"
 #include "base/read_file.hpp"
+#include "base/write_file.hpp"
 #include "command.hpp"
-#include "machine_files.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/ids.hpp"
 #include "root_objects.hpp"
@@ -103,7 +103,7 @@ Result<std::string> declare(const Flags& flags, const RotateRootOptions& options
       text += document(options, root.name, "inactive", root.trust_domain);
   }
   text += document(options, next, "active", domain);
-  OSM_TRY(write_file({kFile, 0644, false, text}, {options.mesh_dir, {}}));
+  OSM_TRY(write_file({.path = path, .mode = 0644, .content = text}));
   return path;
 }
 

@@ -21,8 +21,8 @@
 #include "base/json.hpp"
 #include "base/read_file.hpp"
 #include "base/utf8.hpp"
+#include "base/write_file.hpp"
 #include "command.hpp"
-#include "machine_files.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/values/denylist.hpp"
 #include "show.hpp"
@@ -143,7 +143,7 @@ Result<Lists> read_lists(const std::string& path) {
 Status write_lists(const std::string& mesh_dir, const Lists& lists) {
   std::string text = "# Written by `osm deny`: identities that the mesh refuses.\n";
   for (const auto& [key, list] : lists) text += document(key, list);
-  return write_file({kDenyFile, 0644, false, text}, {mesh_dir, {}});
+  return write_file({.path = mesh_dir + '/' + kDenyFile, .mode = 0644, .content = text});
 }
 
 // {UUID: workload} of the connected proxies that `list` denies. Empty if the controller is away.
