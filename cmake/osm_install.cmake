@@ -19,9 +19,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/osm DESTINATION ${CMAKE_INSTALL_
   COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/charts/osm/crds DESTINATION ${CMAKE_INSTALL_DATADIR}/osm
   COMPONENT command FILES_MATCHING PATTERN "*.yaml")
-# For authors of providers in other languages.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/libosm/plugins/remote/proto DESTINATION ${CMAKE_INSTALL_DATADIR}/osm
-  COMPONENT development FILES_MATCHING PATTERN "*.proto")
+# For authors of providers and of machines' agents in other languages.
+foreach(protos plugins/remote/proto ads/proto)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/libosm/${protos} DESTINATION ${CMAKE_INSTALL_DATADIR}/osm
+    COMPONENT development FILES_MATCHING PATTERN "*.proto")
+endforeach()
 foreach(target IN LISTS osm_products)
   get_target_property(name ${target} EXPORT_NAME)
   install(TARGETS ${target} EXPORT osm-${name}
@@ -123,6 +125,9 @@ osm_pkg_config(osm-remote LIBRARY osm_remote INCLUDEDIR ${CMAKE_INSTALL_INCLUDED
   REQUIRES osm-net PRIVATE grpc++ protobuf yaml-cpp fmt libcrypto)
 osm_pkg_config(osm-admin LIBRARY osm_admin INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's admin API, which the osm command asks" REQUIRES osm-net)
+osm_pkg_config(osm-machine LIBRARY osm_machine INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's agent of a machine: it joins, renews its certificate and leaves"
+  REQUIRES osm-net PRIVATE grpc++ protobuf fmt libcrypto)
 osm_pkg_config(osm-c LIBRARY osm_c INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's control plane for hosts in C" PRIVATE osm-admin osm-vm LIBS_PRIVATE -lstdc++ -lm)
 osm_pkg_config(osm-testing LIBRARY osm_testing INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}

@@ -1,3 +1,5 @@
+#include <grpc/support/log.h>
+
 #include <CLI/CLI.hpp>
 #include <boost/json/serialize.hpp>
 #include <iostream>
@@ -83,6 +85,7 @@ std::string output_for_programs(const std::vector<std::string_view>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gpr_set_log_function([](gpr_log_func_args*) {});  // what gRPC says, the commands' errors say too
   CLI::App app{"osm: inspect and manage an Open Service Mesh controller"};
   app.require_subcommand(1);
   app.set_version_flag("--version", osm::kVersionText,

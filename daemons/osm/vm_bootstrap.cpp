@@ -1,46 +1,51 @@
 // `osm vm bootstrap`: the files of a machine, written by an administrator.
-#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <memory>
-#include <utility>
+#include <string>
 
 #include "command.hpp"
-#include "machine_bootstrap.hpp"
 #include "osm/ids.hpp"
+#include "osm/machine/bootstrap.hpp"
+#include "proxy_flags.hpp"
 
 namespace osm::cli {
 namespace {
 
 namespace json = boost::json;
 
-struct BootstrapOptions {
+struct BootstrapCommand {
   WorkloadName machine;
   std::string controller;  // "HOST:PORT"
-  ProxyOptions proxy;
+  ProxyFlags proxy;
 };
 
+// The answer as text. Failure: that of `answer`.
+Result<std::string> text_of(const Result<json::value>& answer) {
+  if (!answer.ok()) return answer.error();
+  return json::serialize(*answer);
+}
+
 // Makes a key, has the controller certify it, and writes everything. Result: what was written.
-Result<json::value> bootstrap_machine(const AdminClient& client, const BootstrapOptions& options) {
-  const WorkloadName& machine = options.machine;
-  OSM_TRY(const json::value subject,
-          client.get("/v1/vm/subject", {{"name", machine.name}, {"namespace", machine.ns}}));
-  OSM_TRY(const certificate::KeyAndRequest made, prepare(subject, options.proxy.write.directory));
-  OSM_TRY(const json::value answer,
-          client.post("/v1/vm/bootstrap", {},
-                      json::object{{"name", machine.name},
-                                   {"namespace", machine.ns},
-                                   {"request", made.request_pem},
-                                   {"controller", options.controller},
-                                   {"directory", options.proxy.write.directory},
-                                   {"proxy_uid", *options.proxy.write.owner},
-                                   {"xds", options.proxy.xds},
-                                   {"grpc", options.proxy.grpc}}));
-  return write_bootstrap(answer, made.key, options.proxy.write);
+Result<json::value> bootstrap_machine(const AdminClient& client, const BootstrapCommand& options) {
+  const WorkloadName& name = options.machine;
+  return shown(machine::bootstrap(
+      {.machine = name, .controller = options.controller, .proxy = proxy_of(options.proxy)},
+      {.subject =
+           [&] {
+             return text_of(
+                 client.get("/v1/vm/subject", {{"name", name.name}, {"namespace", name.ns}}));
+           },
+       .bootstrap =
+           [&](const std::string& body) {
+             return text_of(client.post("/v1/vm/bootstrap", {}, json::parse(body)));
+           }}));
 }
 
 }  // namespace
 
 void add_vm_bootstrap(CLI::App& vm, Flags& flags) {
-  auto options = std::make_shared<BootstrapOptions>();
+  auto options = std::make_shared<BootstrapCommand>();
   CLI::App* app =
       command(vm, flags, "bootstrap", "Write the files with which a machine joins the mesh",
               "osm vm bootstrap web-1 -n shop --state-dir /var/lib/osm \\\n"
@@ -53,12 +58,11 @@ void add_vm_bootstrap(CLI::App& vm, Flags& flags) {
   app->add_option("--controller", options->controller,
                   "HOST:PORT of the controller's ADS server, as the machine reaches it")
       ->required();
-  app->add_option("--out", options->proxy.write.directory,
+  app->add_option("--out", options->proxy.directory,
                   "Directory to write; the machine must have it at the same path")
       ->required();
-  add_proxy_options(*app, options->proxy);
+  add_proxy_flags(*app, options->proxy);
   app->callback([&flags, options] {
-    complete(options->proxy);
     flags.exit_code = print(flags, bootstrap_machine(flags.client(), *options), next_steps);
   });
 }

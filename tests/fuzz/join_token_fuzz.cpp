@@ -3,8 +3,8 @@
 //
 //   input: '0', then the text; or '1', then the JSON that it encodes.
 #include "base/base64.hpp"
-#include "daemons/osm/join_token.hpp"
 #include "fuzz/fuzz.hpp"
+#include "osm/machine/join.hpp"
 #include "osm/net/address.hpp"
 
 using namespace osm;
@@ -16,7 +16,7 @@ void run(Choices choices) {
   const bool encoded = choices.flag();
   const std::string content(choices.rest());
   const std::string text = encoded ? base64(content) : content;
-  const auto token = cli::decode_join_token(text, "the file");
+  const auto token = machine::decode_join_token(text, "the file");
   if (!token.ok()) {
     require(token.error().message ==
                 "the file holds no token: it is one line, which `osm vm token` printed",
@@ -28,7 +28,7 @@ void run(Choices choices) {
     require(!part.empty(), "a token has all its parts", text);
   const auto server = net::parse_address(token->join);
   require(server.ok() && !server->is_unix(), "a token names a server on the network", token->join);
-  const auto again = cli::decode_join_token(cli::encode_join_token(*token) + '\n', "again");
+  const auto again = machine::decode_join_token(machine::encode_join_token(*token) + '\n', "again");
   require(again.ok() && again->id == token->id && again->secret == token->secret &&
               again->join == token->join && again->roots == token->roots,
           "a token that is written reads back");

@@ -4,12 +4,12 @@
 
 #include <chrono>
 
-#include "machine_files.hpp"
+#include "machine/proxy_files.hpp"
 #include "openservicemesh/certificate/v1/proxy_certificate.pb.h"
 #include "osm/certificate/request.hpp"
 #include "osm/result.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 
 using RenewalRequest = openservicemesh::certificate::v1::RenewCertificateRequest;
 using RenewalResponse = openservicemesh::certificate::v1::RenewCertificateResponse;
@@ -29,4 +29,4 @@ Result<certificate::KeyParameters> key_parameters(const RenewalResponse& respons
 // Asks to be taken out of its Services, and how far that is. All as ask_controller().
 Result<DrainResponse> ask_to_drain(const ProxyFiles& files, std::chrono::milliseconds timeout);
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine

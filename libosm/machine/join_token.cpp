@@ -1,4 +1,4 @@
-#include "join_token.hpp"
+#include "osm/machine/join.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -7,7 +7,7 @@
 #include "base/json.hpp"
 #include "osm/net/address.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 namespace {
 
 namespace json = boost::json;
@@ -47,4 +47,4 @@ Result<JoinToken> decode_join_token(std::string text, const std::string& source)
   return token;
 }
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine

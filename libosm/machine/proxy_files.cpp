@@ -1,4 +1,4 @@
-#include "machine_files.hpp"
+#include "machine/proxy_files.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,15 +10,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <system_error>
 #include <utility>
 
 #include "base/openssl.hpp"
 #include "base/read_file.hpp"
+#include "base/write_file.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 namespace {
 
 constexpr const char* kCertificate = "sds_cert.pem";
@@ -27,41 +29,8 @@ constexpr const char* kBootstrap = "bootstrap.yaml";
 constexpr const char* kNames = "validation_context_sds_secret.yaml";
 constexpr const char* kRepeat = "Run `osm vm bootstrap` for this machine again";
 constexpr std::size_t kMaxFileBytes = 1024 * 1024;
-constexpr std::string_view kFreeSpace = "Check the directory's free space and permissions";
 
 const std::string kKey(inject::kProxyKeyFile);
-
-Error storage(const std::string& path, std::string_view remedy) {
-  const int reason = errno;
-  return {ErrorCode::kStorage,
-          fmt::format("{}: {}. {}", path, std::generic_category().message(reason), remedy)};
-}
-
-struct Owner {
-  uid_t user;
-  gid_t group;
-};
-
-// Writes a new file, to take the place of `path`. A failure leaves none behind.
-Status write_new(const std::string& temporary, const std::string& path, mode_t mode,
-                 const std::optional<Owner>& owner, std::string_view content) {
-  const Descriptor file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return storage(path, kFreeSpace);
-  const auto fill = [&]() -> Status {
-    struct stat made {};
-    if (::fstat(file.get(), &made) != 0) return storage(path, kFreeSpace);
-    if (owner && (made.st_uid != owner->user || made.st_gid != owner->group) &&
-        ::fchown(file.get(), owner->user, owner->group) != 0)
-      return storage(path, "Run as root, or as the user whose file it is to be");
-    if (::fchmod(file.get(), mode) != 0 || !write_all(file, content) || ::fsync(file.get()) != 0)
-      return storage(path, kFreeSpace);
-    return {};
-  };
-  Status filled = fill();
-  if (!filled.ok()) ::unlink(temporary.c_str());
-  return filled;
-}
 
 Result<std::string> read_text(const std::string& path) {
   Result<std::string> text = read_file(path, kMaxFileBytes);
@@ -139,21 +108,30 @@ std::string staged_name(const std::string& name) { return '.' + name + ".new"; }
 
 }  // namespace
 
-Status write_file(const File& file, const WriteOptions& options) {
-  const std::string path = options.directory + '/' + file.name;
-  const std::string temporary = fmt::format("{}/.{}.{}", options.directory, file.name, ::getpid());
-  std::optional<Owner> owner;
-  if (file.proxys && options.owner) owner = {*options.owner, *options.owner};
-  OSM_TRY(write_new(temporary, path, file.mode, owner, file.content));
-  if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const Error failed = storage(path, kFreeSpace);
-  ::unlink(temporary.c_str());
-  return failed;
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos;
+}
+
+Status write_files(const WriteOptions& options, const certificate::PrivateKey& key,
+                   const std::vector<inject::BootstrapFile>& files) {
+  for (const inject::BootstrapFile& file : files)
+    if (!is_plain_name(file.name))
+      return Error{ErrorCode::kInvalidArgument,
+                   "'" + file.name + "' is no name of a file within a directory: leave it out"};
+  OSM_TRY(const ProxyFilesLock lock,
+          ProxyFilesLock::take(options.directory, ProxyFilesLock::Other::kAwait));
+  std::optional<FileOwner> owner;
+  if (options.owner) owner = {*options.owner, *options.owner};
+  OSM_TRY(write_file({options.directory + '/' + kKey, 0600, owner, key.pem()}));
+  for (const inject::BootstrapFile& file : files)
+    OSM_TRY(write_file({options.directory + '/' + file.name, file.mode,
+                        file.proxys ? owner : std::nullopt, file.content}));
+  return {};
 }
 
 Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory, Other other) {
   Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) return storage(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
+  if (!opened) return file_error(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
   ProxyFilesLock locked(directory, std::move(opened));
   if (::flock(locked.fd_.get(), other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
     return Error{ErrorCode::kConflict,
@@ -181,7 +159,7 @@ Result<ProxyFiles> ProxyFilesLock::read() const {
   OSM_TRY(check_pair(directory_, files));
   struct stat status {};
   if (::fstatat(fd_.get(), kKey.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
-    return storage(prefix + kKey, kRepeat);
+    return file_error(prefix + kKey, kRepeat);
   files.owner = status.st_uid;
   files.group = status.st_gid;
   return files;
@@ -211,23 +189,24 @@ Status ProxyFilesLock::replace(const NewProxyFiles& files) const {
   };
   Status done = all();
   if (!done.ok() && (staged(kKey) || !staged(kCertificate))) discard();
-  if (::fsync(fd_.get()) != 0 && done.ok()) return storage(directory_, kFreeSpace);
+  if (::fsync(fd_.get()) != 0 && done.ok()) return file_error(directory_, kFreeSpace);
   return done;
 }
 
 Status ProxyFilesLock::stage(const std::string& name, std::string_view content) const {
   const std::string path = directory_ + '/' + name;
   struct stat present {};
-  if (::lstat(path.c_str(), &present) != 0) return storage(path, kRepeat);
+  if (::lstat(path.c_str(), &present) != 0) return file_error(path, kRepeat);
   if (!S_ISREG(present.st_mode))
     return Error{ErrorCode::kStorage, fmt::format("{}: is no file. {}", path, kRepeat)};
-  return write_new(directory_ + '/' + staged_name(name), path, present.st_mode & 07777,
-                   Owner{present.st_uid, present.st_gid}, content);
+  return write_new_file(
+      directory_ + '/' + staged_name(name),
+      {path, present.st_mode & 07777, FileOwner{present.st_uid, present.st_gid}, content});
 }
 
 Status ProxyFilesLock::commit(const std::string& name) const {
   if (::renameat(fd_.get(), staged_name(name).c_str(), fd_.get(), name.c_str()) != 0)
-    return storage(directory_ + '/' + name, kFreeSpace);
+    return file_error(directory_ + '/' + name, kFreeSpace);
   return {};
 }
 
@@ -244,8 +223,8 @@ void ProxyFilesLock::discard() const {
 Result<bool> ProxyFilesLock::remove_all() const {
   for (const std::string_view name : kMachineFiles)
     if (::unlinkat(fd_.get(), std::string(name).c_str(), 0) != 0 && errno != ENOENT)
-      return storage(fmt::format("{}/{}", directory_, name), "Delete it by hand");
+      return file_error(fmt::format("{}/{}", directory_, name), "Delete it by hand");
   return ::rmdir(directory_.c_str()) == 0;
 }
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine

@@ -1,4 +1,4 @@
-#include "workload_files.hpp"
+#include "machine/workload_files.hpp"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -10,9 +10,9 @@
 
 #include "base/openssl.hpp"
 #include "base/read_file.hpp"
-#include "osm/runtime/system.hpp"
+#include "base/write_file.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 namespace {
 
 constexpr const char* kWorkloadCertificate = "workload_cert.pem";
@@ -45,7 +45,8 @@ bool has_uri(X509& leaf, const std::string& uri) {
 }
 
 // False too if the files are damaged, or a killed process left a key beside another certificate.
-bool is_current(const WorkloadFiles& held, const certificate::Subject& subject) {
+bool is_current(const WorkloadFiles& held, const certificate::Subject& subject,
+                const Clock& clock) {
   const openssl::CleanErrorQueue clean;
   const auto chain = openssl::parse_certificates(held.chain_pem);
   if (!chain.ok() || chain->empty()) return false;
@@ -55,7 +56,7 @@ bool is_current(const WorkloadFiles& held, const certificate::Subject& subject) 
   if (!parsed || X509_check_private_key(&leaf, parsed.get()) != 1) return false;
   const WallTime begin = openssl::not_before(leaf);
   const WallTime end = openssl::not_after(leaf);
-  if (SystemClock().wall_now() >= begin + (end - begin) / 3 * 2) return false;
+  if (clock.wall_now() >= begin + (end - begin) / 3 * 2) return false;
   return has_uri(leaf, subject.spiffe_id.str());
 }
 
@@ -69,9 +70,9 @@ std::optional<WorkloadFiles> read_workload_files(const std::string& directory) {
                        content_of(prefix + kWorkloadRoots)};
 }
 
-Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const ProxyFiles& files,
-                                            const RenewalResponse& told, bool renewed,
-                                            std::chrono::milliseconds timeout) {
+Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const RenewalState& state,
+                                            const Clock& clock) {
+  const auto& [files, told, renewed, timeout] = state;
   if (told.workload_spiffe_id().empty())
     return Error{ErrorCode::kUnavailable,
                  "the controller at " + files.controller +
@@ -86,7 +87,7 @@ Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const Pro
       told.trust_bundle_pem().empty() ? files.trust_bundle_pem : told.trust_bundle_pem();
   WorkloadFiles fresh;
   if (held.roots_pem != roots) fresh.roots_pem = roots;
-  if (!renewed && is_current(held, subject)) return fresh;
+  if (!renewed && is_current(held, subject, clock)) return fresh;
 
   OSM_TRY(const certificate::KeyParameters key, key_parameters(told));
   OSM_TRY(certificate::KeyAndRequest made, certificate::make_request(subject, key));
@@ -99,7 +100,7 @@ Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const Pro
                                      .chain_pem = answer.workload_certificate_chain_pem(),
                                      .trust_bundle_pem = answer.trust_bundle_pem(),
                                      .validity = kLongestWorkloadLife},
-                                    SystemClock()));
+                                    clock));
   fresh.key = std::move(made.key);
   fresh.chain_pem = certificate.chain_pem;
   fresh.roots_pem = answer.trust_bundle_pem();
@@ -109,9 +110,8 @@ Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const Pro
 // The roots come first: a peer's new certificate may need them.
 Result<bool> write_workload_files(const std::string& directory, const ProxyFiles& files,
                                   const WorkloadFiles& fresh) {
-  const WriteOptions options{directory, files.owner};
   const auto write = [&](const char* name, std::string_view content) {
-    return write_file({name, 0600, true, content}, options);
+    return write_file({directory + '/' + name, 0600, FileOwner{files.owner, files.owner}, content});
   };
   if (!fresh.roots_pem.empty()) OSM_TRY(write(kWorkloadRoots, fresh.roots_pem));
   if (!fresh.chain_pem.empty()) {
@@ -121,4 +121,4 @@ Result<bool> write_workload_files(const std::string& directory, const ProxyFiles
   return !fresh.roots_pem.empty() || !fresh.chain_pem.empty();
 }
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine

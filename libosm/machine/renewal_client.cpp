@@ -1,9 +1,8 @@
-#include "renewal_client.hpp"
+#include "machine/renewal_client.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -21,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 namespace {
 
 namespace tls = grpc::experimental;
@@ -82,19 +81,24 @@ std::shared_ptr<grpc::Channel> connect(const ProxyFiles& files,
   return grpc::CreateCustomChannel(files.controller, tls::TlsCredentials(options), arguments);
 }
 
-// Keeps gRPC until the end of its scope, and then waits for its threads: one of them may still have
-// the channel, which it frees, and OpenSSL's state of that thread with it. The process ends right
-// after, and a thread that outlives it is not waited for longer than a second.
-struct GrpcScope {
-  GrpcScope() { grpc_init(); }
+// Keeps gRPC until the end of its scope. If the process uses gRPC for nothing else, it then waits
+// for gRPC's threads, up to a second: one of them may still have the channel, which it frees, and
+// OpenSSL's state of that thread with it. The caller may be about to end the process, or to take
+// root's rights back.
+class GrpcScope {
+ public:
+  GrpcScope() : alone_(grpc_is_initialized() == 0) { grpc_init(); }
   ~GrpcScope() {
     grpc_shutdown();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (grpc_is_initialized() != 0 && std::chrono::steady_clock::now() < deadline)
+    while (alone_ && grpc_is_initialized() != 0 && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   GrpcScope(const GrpcScope&) = delete;
   GrpcScope& operator=(const GrpcScope&) = delete;
+
+ private:
+  const bool alone_;
 };
 
 // `unknown`: consequence and remedy if the controller does not know the method.
@@ -132,7 +136,6 @@ Error explain(const ProxyFiles& files, const grpc::Status& status, const std::st
 template <class Response, class Request>
 Result<Response> call(const ProxyFiles& files, const char* method, const Request& request,
                       std::chrono::milliseconds timeout, const char* unknown) {
-  gpr_set_log_function([](gpr_log_func_args*) {});  // what it says, the status says too
   const GrpcScope grpc_scope;
   const auto stranger = std::make_shared<Stranger>();
   grpc::TemplatedGenericStub<Request, Response> stub(connect(files, stranger));
@@ -179,4 +182,4 @@ Result<DrainResponse> ask_to_drain(const ProxyFiles& files, std::chrono::millise
       " drains no machines: it is of an older version. Update it, or run `osm vm leave --force`");
 }
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine

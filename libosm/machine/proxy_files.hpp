@@ -1,9 +1,8 @@
-// The files of one machine, as `osm vm bootstrap` writes them: each is there whole or not at all.
+// The files of one machine: read, and replaced under a lock. Each is there whole or not at all.
 #pragma once
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,38 +10,13 @@
 #include "base/descriptor.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/clock.hpp"
+#include "osm/machine/files.hpp"
 #include "osm/result.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 
-struct WriteOptions {
-  std::string directory;       // absolute
-  std::optional<uid_t> owner;  // of the proxy's files
-};
-
-struct File {
-  std::string name;
-  mode_t mode = 0600;
-  bool proxys = true;
-  std::string_view content;
-};
-
-// All names of files that `osm vm bootstrap`, `osm vm join` and `osm vm renew` write, keys first.
-inline constexpr std::string_view kMachineFiles[] = {"sds_key.pem",
-                                                     "workload_key.pem",
-                                                     "sds_cert.pem",
-                                                     "cacert.pem",
-                                                     "validation_context_sds_secret.yaml",
-                                                     "workload_cert.pem",
-                                                     "workload_roots.pem",
-                                                     "grpc_bootstrap.json",
-                                                     "tls_certificate_sds_secret.yaml",
-                                                     "bootstrap.yaml",
-                                                     "hosts",
-                                                     "intercept.sh"};
-
-// In place of the one of that name. Failure: kStorage naming the file and the remedy.
-Status write_file(const File& file, const WriteOptions& options);
+// True for the name of a file within a directory, which is not hidden.
+bool is_plain_name(std::string_view name);
 
 // The files with which a machine speaks to the controller.
 struct ProxyFiles {
@@ -102,4 +76,4 @@ class ProxyFilesLock {
   Descriptor fd_;  // the kernel unlocks it when it is closed
 };
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine

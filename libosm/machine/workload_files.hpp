@@ -6,13 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "machine_files.hpp"
+#include "machine/proxy_files.hpp"
+#include "machine/renewal_client.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/request.hpp"
+#include "osm/clock.hpp"
 #include "osm/result.hpp"
-#include "renewal_client.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::machine {
 
 // Contents of workload_cert.pem, workload_key.pem and workload_roots.pem.
 struct WorkloadFiles {
@@ -25,13 +26,20 @@ struct WorkloadFiles {
 // --grpc. Blocking: on the files.
 std::optional<WorkloadFiles> read_workload_files(const std::string& directory);
 
+// The present proxy certificate, and the controller's answer about it.
+struct RenewalState {
+  const ProxyFiles& files;
+  const RenewalResponse& told;
+  bool renewed = false;  // the proxy certificate is being replaced
+  std::chrono::milliseconds timeout;
+};
+
 // The replacements of `held` that are due; empty members stay. A certificate is due if it is
-// missing, past two thirds of its life or of another name, or if the proxy's was `renewed`. `told`:
-// the controller's answer about the proxy's certificate. A new key is made here and sent nowhere.
+// missing, past two thirds of its life or of another name, or if the proxy's was `renewed`. A new
+// key is made here and sent nowhere.
 // Failure: the controller's, or kUnavailable: it is of an older version. Blocking: up to `timeout`.
-Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const ProxyFiles& files,
-                                            const RenewalResponse& told, bool renewed,
-                                            std::chrono::milliseconds timeout);
+Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const RenewalState& state,
+                                            const Clock& clock);
 
 // Writes them with the owner of the proxy's key, each whole or not at all. gRPC keeps what it has
 // while a key is beside the certificate of another.
@@ -39,4 +47,4 @@ Result<WorkloadFiles> obtain_workload_files(const WorkloadFiles& held, const Pro
 Result<bool> write_workload_files(const std::string& directory, const ProxyFiles& files,
                                   const WorkloadFiles& fresh);
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::machine
