@@ -36,6 +36,7 @@ LIBRARIES = [
     "osm_vault",
     "osm_remote",
     "osm_admin",
+    "osm_machine",
     "osm_c",
     "osm_testing",
 ]
@@ -149,6 +150,7 @@ def install(place):
         "lib/pkgconfig/osm.pc",
         "lib/cmake/osm/osm-config.cmake",
         "include/osm/control_plane.hpp",
+        "share/osm/proto/openservicemesh/certificate/v1/proxy_certificate.proto",
     ):
         require((staged / "opt/osm" / file).exists(), f"DESTDIR: no {file} in {staged}/opt/osm")
     say("installed: under a DESTDIR")
@@ -439,7 +441,7 @@ def boost(place):
 
 def examples(place):
     """Each example builds outside of this project, as its README says."""
-    for name in ("c_host", "custom_endpoints_provider", "custom_mesh_spec", "embed", "minimal"):
+    for name in ("c_host", "custom_endpoints_provider", "custom_mesh_spec", "embed", "machine_agent", "minimal"):
         work = place.fresh(f"examples-{name}")
         configure(place, SOURCE / "examples" / name, work, GCC, place.static)
         place.run("cmake", "--build", work, "-j2")

@@ -39,6 +39,7 @@ TARGETS = {
     "etcd",
     "cert_manager",
     "admin",
+    "machine",
     "c",
 }  # of CMake: osm::net
 LIMITATIONS = "docs/limitations.md"

@@ -19,13 +19,14 @@ CALLS = re.compile(
 )
 # The exceptions, by room: threads that the host asks for by name (net::Threads,
 # testing::ThreadExecutor), the thread that accepts for gRPC's server, the credential plugin of a
-# kubeconfig, and the reason OSM_CHECK aborts for.
+# kubeconfig, the programs with which a machine leaves, and the reason OSM_CHECK aborts for.
 # JsonLog has a thread too, on which all signals are blocked.
 ALLOWED = {
     "osm_room_net": re.compile(r"std::thread::_M_start_thread.*|pthread_sigmask"),
     "osm_room_ads": re.compile(r"std::thread::_M_start_thread.*"),
     "osm_room_testing": re.compile(r"std::thread::_M_start_thread.*"),
     "osm_room_kubernetes": re.compile(r"posix_spawn|kill|waitpid"),
+    "osm_room_machine": re.compile(r"posix_spawnp|waitpid"),
     "osm_room_base": re.compile(r"fprintf"),
 }
 NOTHING = re.compile(r"(?!)")
