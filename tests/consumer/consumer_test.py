@@ -366,7 +366,7 @@ def find_package(place):
         work = place.fresh(f"find_package-{compiler}")
         configure(place, HERE / "find_package", work, compiler, prefix, f"-DBUILD_SHARED_LIBS={shared}")
         place.run("cmake", "--build", work, "-j2")
-        for name in ("front_door", "mesh", "machines"):
+        for name in ("front_door", "mesh", "machines", "agent"):
             run_program(place, work / name)
             require(links_libosm(place, work / name) == (shared == "ON"), f"{name}: wrong flavour")
             say(f"find_package: {compiler} {'shared' if shared == 'ON' else 'static'} {name}")
