@@ -439,7 +439,6 @@ class Property(meshcase.MeshCase):
     def report(self, number, sequence, steps, found):
         left, again = self.shrunk(sequence, steps, any(record is None for record, _ in found))
         lines = [f"sequence {number} of OSM_TEST_SEED={run.seed()}: {len(found)} requests"]
-        lines += [f"  {sentence}" for _, sentence in found[:SHOWN]]
         lines.append(
             f"fails with {len(left)} of its {len(sequence.steps)} steps:" if again else "did not fail again, by steps:"
         )
@@ -449,12 +448,14 @@ class Property(meshcase.MeshCase):
             lines.append(f"  {step_number} {step.kind}: {' '.join(map(str, shown))}")
             if step.put:
                 lines.append(f"    {json.dumps(step.put['spec'] if 'spec' in step.put else step.put)}")
-        lines += [f"  {sentence}" for _, sentence in again[:SHOWN]]
         lines.append(f"lagging: {sequence.lagging}; places: {sequence.places}")
         lines.append(
             f"repeat: OSM_TEST_SEED={run.seed()} OSM_TEST_SEQUENCE={number}:{','.join(map(str, left))} "
             "PYTHONPATH=tests tests/e2e/property_test.py --bin build/release/bin"
         )
+        # Last, since logs are cut at their begin.
+        lines += ["with these steps:"] * bool(again) + [f"  {sentence}" for _, sentence in again[:SHOWN]]
+        lines += ["at first:", *(f"  {sentence}" for _, sentence in found[:SHOWN])]
         return "\n".join(lines)
 
     # -- the run --------------------------------------------------------------------------------
@@ -479,7 +480,8 @@ class Property(meshcase.MeshCase):
             flush=True,
         )
         print(", ".join(f"{kind} {count}" for kind, count in sorted(self.kinds.items())), flush=True)
-        self.assertEqual(reports, [], "\n".join(reports))
+        if reports:
+            self.fail("\n".join(reports))
         self.assertLessEqual(self.excused.total(), self.counts["requests"] / 100 + 10, self.excused)
 
 

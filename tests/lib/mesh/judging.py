@@ -66,6 +66,7 @@ class Judge:
 
     # Former endpoints serve until those that replace them do, and those of a machine that was denied wait for it.
     REPLACING, REPLACED = frozenset({"target_port", "selector", "version", "machine", "service_port"}), 8.0
+    WAITING = 5.0  # seconds that a new Service's endpoints wait for their proxies at most
 
     def faults(self, eras, records):
         """A sentence for each record that is wrong, in the order of time."""
@@ -104,13 +105,17 @@ class Judge:
         return self._ends[key]
 
     def _lacks_endpoints(self, eras, record, possible):
-        """True if a server that a change let back into the mesh is the one that may be missing: its endpoint waits
-        until its proxy has connected."""
+        """True if the servers may be missing: all of a Service that a change added, whose endpoints wait for their
+        proxies, or one that a change let back into the mesh, whose endpoint waits until its proxy has connected."""
         if "no healthy upstream" not in record.how and self._calls[record.call].kind == "http":
             return False
         machines, wait = self._machines[record.call], self._bound + self.REPLACED
+        added = self._bound + self.WAITING + (self._lag if machines & self._lagging else 0)
         returning = set()
         for before, after in itertools.pairwise(eras):
+            if not before.offered[record.call] and after.offered[record.call]:
+                if record.begun <= self._timeline.after(after.ended, added, machines - after.denied):
+                    return True
             back = before.denied - after.denied
             if back and record.begun <= self._timeline.after(after.ended, wait, machines - after.denied):
                 returning |= back

@@ -332,11 +332,12 @@ class _Drawing:
             for header in match.get("headers", [])
             for name, expression in header.items()
         }
-        return call._replace(
+        made = call._replace(
             method=self.rng.choice(match.get("methods", METHODS)),
             path=self.rng.choice(PATHS[match.get("pathRegex")]),
             headers=headers,
         )
+        return self.repeated(made, self.rng.choice(list(headers))) if headers and self.chance(0.5) else made
 
     def dial(self, client, service, port, server):
         """A Service by its cluster IP; of a headless one `server`, at the Service's port or its own."""
@@ -416,7 +417,7 @@ class _Drawing:
         return call._replace(method="GET", path="/books")
 
     def changed(self, call):
-        part = self.rng.choice(("client", "path", "path", "method", "header", "port"))
+        part = self.rng.choice(("client", "path", "path", "method", "header", "header", "header", "port"))
         if part == "client":
             return call._replace(client=self.rng.choice(list(CLIENTS)))
         if part == "port":
@@ -434,19 +435,21 @@ class _Drawing:
 
     def with_header(self, call):
         """The request with other headers: some are sent twice, and some ask for another protocol."""
-        kind = self.rng.choices(("underscore", "upgrade", "repeated", "other"), (1, 2, 2, 3))[0]
+        kind = self.rng.choices(("underscore", "upgrade", "repeated", "other"), (1, 4, 1, 2))[0]
         if kind == "underscore":
             return call._replace(headers=call.headers | {"x_level": "gold"})
         if kind == "upgrade":
             asked = {"connection": self.rng.choice(("Upgrade", "upgrade", "keep-alive"))}
             return call._replace(headers=call.headers | asked | {"upgrade": self.rng.choice(UPGRADES)})
         name = self.rng.choice(list(HEADERS))
-        values = [*(v for accepted in HEADERS[name].values() for v in accepted), "golden"]
-        if kind == "other":
-            return call._replace(headers={name: self.rng.choice(values)})
-        # Behind the one that a rule accepts, if there is one.
+        if kind == "repeated":
+            return self.repeated(call, name)
+        return call._replace(headers={name: self.rng.choice(_values(name))})
+
+    def repeated(self, call, name):
+        """The request with a header twice: behind the value that a rule accepts, if there is one."""
         kept = call.headers.get(name)
-        again = kept if isinstance(kept, str) else self.rng.choice(values), self.rng.choice(values)
+        again = kept if isinstance(kept, str) else self.rng.choice(_values(name)), self.rng.choice(_values(name))
         return call._replace(headers=call.headers | {name: again if self.chance(0.7) else again[::-1]})
 
     def past_the_proxy(self, call):
@@ -459,6 +462,11 @@ class _Drawing:
         if port is None:  # dialled at the workload's own port
             return call
         return call._replace(address=SERVERS[server][2], port=number_at(port, server), machine=server, service=service)
+
+
+def _values(name):
+    """What calls may say in a header."""
+    return [*(value for accepted in HEADERS[name].values() for value in accepted), "golden"]
 
 
 def number_at(port, server):

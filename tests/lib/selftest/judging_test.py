@@ -162,6 +162,16 @@ class Judging(unittest.TestCase):
         self.eras.pop()
         self.assertEqual(self.faults(record(13.0, ONE), record(15.2, ONE)), [(15.2, self.ANSWERED)])
 
+    def test_the_servers_of_a_new_service_may_be_missing_until_they_are_announced(self):
+        self.change(0.0, {DENIED})
+        self.change(5.0, {ONE})
+        self.change(6.0, {ONE})
+        missing = [record(at, DENIED)._replace(how="503 no healthy upstream") for at in (11.0, 11.2)]
+        self.assertEqual(self.faults(*missing), [(11.2, self.FAILED)])
+        self.assertEqual(self.faults(record(7.2, DENIED)), [(7.2, self.FAILED)])
+        self.eras[0] = self.eras[0]._replace(offered=[{ONE}])  # a permission was all that was missing
+        self.assertEqual(self.faults(missing[0]), [(11.0, self.FAILED)])
+
     def test_a_machine_that_was_denied_may_be_missing_until_its_endpoint_is_announced(self):
         self.change(0.0, {ONE, TWO}, denied={"api-1"})
         self.change(5.0, {ONE, TWO})
