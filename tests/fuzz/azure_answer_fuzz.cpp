@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "azure/answers.hpp"
-#include "azure/azure_resource.hpp"
 #include "azure/url.hpp"
 #include "fuzz/fuzz.hpp"
+#include "machines/azure_resource.hpp"
 
 using namespace osm;
 using namespace osm::fuzz;
