@@ -37,6 +37,9 @@ void run(std::string_view input) {
       if (const auto machine = azure::read_virtual_machine(body); machine && machine->zone)
         require(printable(*machine->zone), "a zone is a word");
       break;
+    case 'f':
+      (void)azure::read_scale_set(body);
+      break;
     case 'i':
       (void)azure::read_interface(body);
       break;
