@@ -200,30 +200,13 @@ class EtcdSource final : public SharedSource {
   std::unique_ptr<spec::ObjectWriter> writer_;
 };
 
-template <auto kCheck>
-std::vector<Problem> checked(const Object& object, const std::string& /*cluster_domain*/) {
-  return kCheck(object);
-}
-
-// Machines have their rules in plugins.
-spec::Kinds checked_kinds() {
-  spec::Kinds kinds = spec::mesh_kinds();
-  for (spec::Kind& kind : kinds) {
-    if (kind.name == kinds::kVirtualMachine) kind.check = checked<vm::check_virtual_machine>;
-    if (kind.name == kinds::kAzureResource) kind.check = checked<azure::check_azure_resource>;
-    if (kind.name == kinds::kDnsResource) kind.check = checked<dns::check_dns_resource>;
-  }
-  return kinds;
-}
-
 }  // namespace
 
 void MeshSource::make_validator() {
   validator_ = inject::make_validator({.mesh_spec = *spec_,
                                        .metrics = runtime_.metrics,
                                        .osm_namespace = options_.osm_namespace,
-                                       .store = store_.get(),
-                                       .kinds = checked_kinds()});
+                                       .store = store_.get()});
 }
 
 Result<std::unique_ptr<MeshSource>> make_directory_source(const Options& options,

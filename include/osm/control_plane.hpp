@@ -69,8 +69,9 @@ struct ControlPlaneOptions {
   // True: proxies also accept workloads of OSM v1.2, by the DNS names in their certificates, which
   // the same CA signs (docs/migrate-from-osm.md).
   bool accept_osm_v1_identities = false;
-  std::string osm_namespace = "osm-system";   // part of the name in the server's certificate
-  std::string ads_address = "0.0.0.0:15128";  // port 0: the kernel chooses, see ads_address()
+  std::string osm_namespace = "osm-system";  // part of the name in the server's certificate
+  // Port 0: the kernel chooses. Empty: a catalog without a server, to which no proxy can connect.
+  std::string ads_address = "0.0.0.0:15128";
   ConnectionLimits ads_connections{};
   const ResourceHook* resource_hook = nullptr;
   // The rotation whose issuer() `certificates` has; shutdown() stops it. Null: the root stays. Its
@@ -132,7 +133,7 @@ class OSM_API ControlPlane {
   // still run.
   virtual ~ControlPlane() = default;
 
-  // "HOST:PORT" with the real port. Thread: any. Blocking: no.
+  // "HOST:PORT" with the real port; empty: it does not listen. Thread: any. Blocking: no.
   virtual std::string ads_address() const = 0;
 
   // The catalog of the mesh. Thread: any. Lifetime: the control plane's.
@@ -185,9 +186,8 @@ class OSM_API ControlPlane {
   virtual Result<ObjectStatus> wait_until_applied(const ObjectKey& object,
                                                   std::chrono::milliseconds timeout) const = 0;
 
-  // Tells the control plane that the resource hook would now give other resources. The control
-  // plane computes every proxy's configuration again and sends what differs. Thread: any. Blocking:
-  // no.
+  // Call it when the resource hook would give other resources. Every proxy's configuration is
+  // computed again, and the differences are sent. Thread: any. Blocking: no.
   virtual void refresh_resources() = 0;
 
   // Ends every stream (many of them a few at a time, served until then), the listener and every

@@ -41,7 +41,9 @@ class OSM_API MeshReader {
   // Every TrafficTarget, resolved, one entry per source.
   virtual Result<std::vector<TrafficPolicy>> list_smi_policies() const = 0;
 
-  // Endpoints of all providers, merged. Empty: the service is known and has no endpoints.
+  // Endpoints that clients are sent, of all providers, merged. Left out are unhealthy ones, and for
+  // some seconds those whose proxies do not serve them yet (docs/adr/0071). Empty: the service is
+  // known and has none that is left.
   virtual Result<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 

@@ -171,8 +171,8 @@ void MachineTable::add_instances(const Machine& machine, const Resolution& resol
     if (instance->name.empty() && !resolution.scales) continue;
     const std::string full = name + '-' + instance->name;
     if (!is_dns_label(full)) {
-      refuse(ErrorCode::kInvalidField,
-             "the instance '" + instance->name + "' is left out: '" + full + "' " + kNotALabel);
+      refuse(ErrorCode::kInvalidField, "the instance '" + instance->name + "' is left out: '" +
+                                           full + "' " + machines::kNotALabel);
       continue;
     }
     fill(out.list.emplace_back(named_after(machine, full)), *instance);

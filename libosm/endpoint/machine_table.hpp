@@ -20,14 +20,17 @@
 #include <utility>
 #include <vector>
 
-#include "endpoint/machine.hpp"
 #include "endpoint/selector_index.hpp"
 #include "endpoint/service_states.hpp"
+#include "machines/machine.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/providers/resource_resolver.hpp"
 #include "osm/values/service.hpp"
 
 namespace osm::inline v1::endpoint {
+
+using machines::DecodedMachine;
+using machines::Machine;
 
 struct MachineTableOptions {
   GroupKind kind;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "machines/azure_resource.hpp"
+#include "machines/dns_resource.hpp"
+#include "machines/virtual_machine.hpp"
 #include "osm/values/service_provider.hpp"
 #include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
@@ -143,19 +146,22 @@ Kinds table() {
        .plural = "virtualmachines",
        .alias = "vm",
        .status = true,
-       .review = kWrites},
+       .review = kWrites,
+       .check = faults<vm::decode_virtual_machine>},
       {.name = kinds::kAzureResource,
        .version = "v1alpha1",
        .plural = "azureresources",
        .alias = "az",
        .status = true,
-       .review = kWrites},
+       .review = kWrites,
+       .check = faults<azure::decode_azure_resource>},
       {.name = kinds::kDnsResource,
        .version = "v1alpha1",
        .plural = "dnsresources",
        .alias = "dns",
        .status = true,
-       .review = kWrites},
+       .review = kWrites,
+       .check = faults<dns::decode_dns_resource>},
       {.name = kinds::kServiceProvider,
        .version = "v1alpha1",
        .plural = "serviceproviders",

@@ -28,6 +28,17 @@ TEST_SUITE("azure answers") {
     CHECK_FALSE(bare->zone);
   }
 
+  TEST_CASE("a scale set is flexible only if ARM says so") {
+    const auto mode = [](const std::string& properties) {
+      const auto set = read_scale_set(R"({"properties": )" + properties + "}");
+      REQUIRE(set.ok());
+      return set->flexible;
+    };
+    CHECK(mode(R"({"orchestrationMode": "Flexible"})"));
+    CHECK_FALSE(mode(R"({"orchestrationMode": "Uniform"})"));
+    CHECK_FALSE(mode("{}"));
+  }
+
   TEST_CASE("an interface has its primary private IPv4 address") {
     const auto found = read_interface(R"({"properties": {"primary": true,
       "virtualMachine": {"id": "/x/virtualMachines/7"}, "ipConfigurations": [
@@ -60,6 +71,7 @@ TEST_SUITE("azure answers") {
   TEST_CASE("anything else is no answer of ARM, and is not quoted") {
     for (const char* body : {"", "secret", "[]", "{}", R"({"value": {}})", R"({"properties"})"}) {
       CHECK_FALSE(read_virtual_machine(body).ok());
+      CHECK_FALSE(read_scale_set(body).ok());
       CHECK_FALSE(read_interface(body).ok());
       const auto page = read_interfaces(body);
       REQUIRE_FALSE(page.ok());

@@ -55,6 +55,7 @@ struct ArmFixture {
       "networkProfile": {"networkInterfaces": [{"id": ")" +
                                 kNic + "\"}]}}}"};
     paths[kNic] = {200, interface("10.0.0.7", kMachine)};
+    paths[kSet] = {200, R"({"properties": {"orchestrationMode": "Uniform"}})"};
   }
   ~ArmFixture() {
     subscription.reset();
@@ -240,6 +241,29 @@ TEST_SUITE("azure::AzureResolver") {
     wait([&] { return !problem().empty(); });
     CHECK(problem().find("continues at another server") != std::string::npos);
     CHECK(found(kSet) == Texts{"0=10.0.0.1", "7=10.0.0.2 stopped"});
+  }
+
+  TEST_CASE_FIXTURE(ArmFixture, "a scale set in flexible mode is a problem with its remedy") {
+    paths[kSet] = {200, R"({"properties": {"orchestrationMode": "Flexible"}})"};
+    for (const char* list : {"/networkInterfaces", "/virtualMachines"})
+      paths[kSet + list] = {200, R"({"value": []})"};
+    start();
+    follow({kSet});
+    wait([&] { return !problem().empty(); });
+    CHECK(problem().starts_with(kSet + ": " + kSet + " has no endpoints: it is in flexible "));
+    CHECK(problem().ends_with("write an AzureResource for each of its virtual machines"));
+    CHECK(resolver->healthy());
+    // It does not hold the start up for ever.
+    pass_until([&] { return resolver->has_synced(); });
+    // Somebody replaces it by a set whose instances ARM lists.
+    {
+      const std::lock_guard lock(mutex);
+      paths[kSet] = {200, R"({"properties": {"orchestrationMode": "Uniform"}})"};
+      paths[kSet + "/networkInterfaces"] = {
+          200, R"({"value": [)" + interface("10.0.0.1", kSet + "/virtualMachines/0") + "]}"};
+    }
+    pass_until([&] { return found(kSet) == Texts{"0=10.0.0.1"}; });
+    CHECK(problem().empty());
   }
 
   TEST_CASE_FIXTURE(ArmFixture, "a token that ARM does not take is replaced once") {

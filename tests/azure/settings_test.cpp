@@ -1,8 +1,8 @@
 // Ids, servers and the configuration file are checked; faults name their field and quote no value.
 #include <doctest/doctest.h>
 
-#include "azure/azure_resource.hpp"
 #include "azure/url.hpp"
+#include "machines/azure_resource.hpp"
 #include "osm/spec/azure_resources.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
@@ -24,7 +24,7 @@ std::vector<std::string> faults(const std::string& spec) {
   REQUIRE(status.ok());
   std::vector<std::string> out;
   for (const auto& object : store.list(kinds::kAzureResource))
-    for (const Problem& problem : check_azure_resource(*object))
+    for (const Problem& problem : decode_azure_resource(*object).problems)
       out.push_back(problem.field + ": " + problem.cause);
   return out;
 }

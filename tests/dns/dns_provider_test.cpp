@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "machines/dns_resource.hpp"
 #include "model/names.hpp"
 #include "osm/spec/dns_resources.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -100,14 +101,14 @@ std::vector<std::string> faults(const std::string& spec, const std::string& name
   REQUIRE(status.ok());
   std::vector<std::string> out;
   for (const auto& object : store.list(kinds::kDnsResource))
-    for (const Problem& problem : dns::check_dns_resource(*object))
+    for (const Problem& problem : dns::decode_dns_resource(*object).problems)
       out.push_back(problem.field + ": " + problem.cause);
   return out;
 }
 
 }  // namespace
 
-TEST_SUITE("dns::check_dns_resource") {
+TEST_SUITE("dns::decode_dns_resource") {
   TEST_CASE("valid objects have no faults") {
     for (const char* spec : {"name: api.example.com, serviceAccount: a",
                              "name: API.example.com., type: AAAA, serviceAccount: a",

@@ -275,6 +275,12 @@ class Text(unittest.TestCase):
                 with self.subTest(page=name(page), line=number):
                     self.assertIsNone(UNSUPPORTED.search(line), f"{line}: move it to {LIMITATIONS}")
 
+    def test_daemons_have_no_additions_to_Envoy_resources_as_the_limitations_say(self):
+        self.assertIn("| Additions to Envoy's resources at `osm-controller`", (ROOT / LIMITATIONS).read_text())
+        for file in (ROOT / "daemons").rglob("*.[ch]pp"):
+            with self.subTest(file=name(file)):
+                self.assertNotRegex(file.read_text(), r"resource_hook|ResourceHook")
+
     def test_sentences_name_their_subject_first(self):
         for page in pages():
             if page.name in ("CHANGELOG.md", "style.md"):

@@ -82,13 +82,16 @@ class Azure(meshcase.MeshCase):
         wait_for(f"{sorted(wanted)} answer", seen, timeout)
 
     def wait_for_problem(self, *words):
-        def told():
-            texts = [p["cause"] for p in self.rig.problems()]
-            if not any(all(word in text for word in words) for text in texts):
-                raise NotYet(texts)
-            return True
+        """The problem whose cause has these words."""
 
-        wait_for(f"a problem with {words}", told, 30, retry=(CommandFailed,))
+        def told():
+            problems = self.rig.problems()
+            for problem in problems:
+                if all(word in problem["cause"] for word in words):
+                    return problem
+            raise NotYet([p["cause"] for p in problems])
+
+        return wait_for(f"a problem with {words}", told, 30, retry=(CommandFailed,))
 
     def wait_until_alive(self):
         wait_for("the controller is alive", lambda: self.rig.controller_http("/health/alive")[0] == 200, 20)
@@ -202,6 +205,18 @@ class Azure(meshcase.MeshCase):
         with self.subTest("a machine that is not there"):
             self.rig.mesh.write("other.yaml", resource("other", arm.machine_id("nobody")))
             self.wait_for_problem("ResourceNotFound", "correct spec.resourceID")
+
+    def test_a_scale_set_in_flexible_mode_is_a_problem_of_its_object(self):
+        self.configure()
+        self.arm.scale_sets["web"] = self.instances(ADDRESSES[:1])
+        self.arm.flexible.add("web")
+        self.rig.mesh.write("resource.yaml", resource("shop", arm.scale_set_id("web")))
+        self.rig.start_controller(wait=False)
+        problem = self.wait_for_problem(
+            arm.scale_set_id("web"), "flexible orchestration mode", "write an AzureResource for each"
+        )
+        self.assertEqual(problem["object"], "AzureResource shop/shop")
+        self.rig.wait_until_ready(60)  # it holds the start up for three answers only
 
     def test_a_secret_that_is_refused_holds_the_start_up_until_it_is_replaced(self):
         self.configure()

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "azure/answers.hpp"
-#include "azure/azure_resource.hpp"
 #include "azure/url.hpp"
 #include "fuzz/fuzz.hpp"
+#include "machines/azure_resource.hpp"
 
 using namespace osm;
 using namespace osm::fuzz;
@@ -36,6 +36,9 @@ void run(std::string_view input) {
     case 'm':
       if (const auto machine = azure::read_virtual_machine(body); machine && machine->zone)
         require(printable(*machine->zone), "a zone is a word");
+      break;
+    case 'f':
+      (void)azure::read_scale_set(body);
       break;
     case 'i':
       (void)azure::read_interface(body);

@@ -7,9 +7,10 @@
 #include <set>
 #include <string>
 
-#include "azure/azure_resource.hpp"
-#include "dns/dns_resource.hpp"
 #include "fuzz/object_edits.hpp"
+#include "machines/azure_resource.hpp"
+#include "machines/dns_resource.hpp"
+#include "machines/virtual_machine.hpp"
 #include "model/ip_address.hpp"
 #include "osm/ids.hpp"
 #include "osm/spec/kinds.hpp"
@@ -20,7 +21,6 @@
 #include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
 #include "spec/log_format.hpp"
-#include "vm/virtual_machine.hpp"
 
 using namespace osm;
 using namespace osm::fuzz;

@@ -84,18 +84,6 @@ inline Verdict verdict_of(const AdmissionAnswer& answer) {
   return verdict;
 }
 
-// The mesh's kinds, and a rule for VirtualMachines that refuses all.
-inline spec::Kinds kinds_with_machines() {
-  spec::Kinds kinds = spec::mesh_kinds();
-  for (spec::Kind& kind : kinds)
-    if (kind.name == kinds::kVirtualMachine)
-      kind.check = [](const Object& object, const std::string& /*cluster_domain*/) {
-        return std::vector<Problem>{
-            {ErrorCode::kInvalidField, object.key, "", 0, "spec.address", "must be IPv4"}};
-      };
-  return kinds;
-}
-
 struct ValidatorFixture {
   Verdict create(const Written& written) const {
     return verdict_of(validator->review(review_of(written, "CREATE")));
@@ -110,8 +98,7 @@ struct ValidatorFixture {
 
   testing::MemoryMeshSpec spec;
   testing::CapturingMetrics metrics;
-  std::unique_ptr<Validator> validator =
-      make_validator({.mesh_spec = spec, .metrics = metrics, .kinds = kinds_with_machines()});
+  std::unique_ptr<Validator> validator = make_validator({.mesh_spec = spec, .metrics = metrics});
 };
 
 }  // namespace osm::inject

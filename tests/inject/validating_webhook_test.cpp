@@ -80,7 +80,12 @@ TEST_SUITE("inject::Validator") {
              Row{{kConfigApi, "MeshConfig", R"({"certificate": {"keyAlgorithm": "DSA"}})",
                   "osm-mesh-config", "osm-system"},
                  "spec.certificate.keyAlgorithm"},
-             Row{{"workload.openservicemesh.io/v1alpha1", "VirtualMachine", "{}"}, "spec.address"},
+             Row{{kWorkloadApi, "VirtualMachine", R"({"address": "web", "serviceAccount": "web"})"},
+                 "spec.address"},
+             Row{{kWorkloadApi, "AzureResource", R"({"serviceAccount": "web"})"},
+                 "spec.resourceID"},
+             Row{{kWorkloadApi, "DNSResource", R"({"name": "10.0.0.7", "serviceAccount": "web"})"},
+                 "spec.name"},
              Row{{"access.smi-spec.io/v1alpha1", "TrafficTarget", kGoodTarget}, "apiVersion"},
              Row{{kTargetApi, "TrafficTarget", kGoodTarget, "Upper"}, "metadata.name"},
          }) {

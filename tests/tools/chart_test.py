@@ -168,6 +168,18 @@ class Chart(unittest.TestCase):
         found = self.check_equal("osm-system", "--set", "osm.certificateProvider.kind=cert-manager")
         self.assertIn(("Role", "osm-system", "osm-cert-manager"), found)
 
+    def test_an_autoscaler_rebalances_unless_it_is_told_not_to(self):
+        for values, rebalances in (
+            ("rebalance=false", False),
+            ("rebalance=true", True),
+            ("autoScale.enable=true", True),
+            ("autoScale.enable=true,osm.osmController.autoScale.rebalance=false", False),
+        ):
+            with self.subTest(values):
+                found = self.check_equal("osm-system", "--set", "osm.osmController." + values)
+                pod = found["Deployment", "osm-system", "osm-controller"]["spec"]["template"]["spec"]
+                self.assertEqual(rebalances, "--rebalance" in pod["containers"][0]["args"])
+
     def test_the_settings_of_azure_are_a_Secret_that_the_controller_alone_sees(self):
         found = self.check_equal("osm-system", "--set", "osm.azureConfigSecret=osm-azure")
         seen_by = {

@@ -24,7 +24,8 @@ struct ValidatorOptions {
   // Store of objects that no MeshSpec lists, such as kinds of an embedder. It finds
   // conflicts between two of them. Null: those conflicts are not checked.
   const ObjectStore* store = nullptr;
-  // Rows without `check` and `decode` are refused.
+  // Objects of a row without `check` and `decode` are refused. Each row of mesh_kinds() that a
+  // webhook is asked about has one.
   spec::Kinds kinds = spec::mesh_kinds();
 };
 

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
@@ -20,7 +19,6 @@
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
-#include "osm/object.hpp"
 #include "osm/object_store.hpp"
 #include "osm/providers/resource_resolver.hpp"
 #include "osm/result.hpp"
@@ -97,9 +95,5 @@ class OSM_API AzureProvider : public EndpointsProvider, public WorkloadProvider 
 // vm::make_vm_provider() has them from VirtualMachines. Its id is "azure".
 // Failure: none. Thread: subscribers are called in the store's thread or the resolver's.
 OSM_API std::unique_ptr<AzureProvider> make_azure_provider(const AzureProviderOptions& options);
-
-// Faults of an AzureResource as it was written, each with its field, without path and line. Empty:
-// it is valid. For validators. Thread: any. Blocking: no.
-OSM_API std::vector<Problem> check_azure_resource(const Object& object);
 
 }  // namespace osm::inline v1::azure

@@ -15,7 +15,6 @@
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
-#include "osm/object.hpp"
 #include "osm/object_store.hpp"
 #include "osm/providers/resource_resolver.hpp"
 #include "osm/result.hpp"
@@ -64,9 +63,5 @@ class OSM_API DnsProvider : public EndpointsProvider, public WorkloadProvider {}
 // name of the first objects was answered for, and unhealthy while no name server answers.
 // Failure: none. Thread: subscribers are called in the store's thread or the resolver's.
 OSM_API std::unique_ptr<DnsProvider> make_dns_provider(const DnsProviderOptions& options);
-
-// Faults of a DNSResource as it was written, each with its field, without path and line. Empty: it
-// is valid. For validators. Thread: any. Blocking: no.
-OSM_API std::vector<Problem> check_dns_resource(const Object& object);
 
 }  // namespace osm::inline v1::dns

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "osm/detail/api.hpp"
 #include "osm/endpoints_provider.hpp"
@@ -15,7 +14,6 @@
 #include "osm/log.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/metrics.hpp"
-#include "osm/object.hpp"
 #include "osm/object_store.hpp"
 
 namespace osm::inline v1 {
@@ -41,9 +39,5 @@ class OSM_API VmProvider : public EndpointsProvider, public WorkloadProvider {};
 // Reads the present content of the store and the MeshSpec at once. Its id is "vm". Failure: none.
 // Thread: subscribers are called in the store's thread.
 OSM_API std::unique_ptr<VmProvider> make_vm_provider(const VmProviderOptions& options);
-
-// Faults of a VirtualMachine as it was written, each with its field, without path and line. Empty:
-// it is valid. For validators. Thread: any. Blocking: no.
-OSM_API std::vector<Problem> check_virtual_machine(const Object& object);
 
 }  // namespace osm::inline v1::vm

@@ -112,6 +112,13 @@ Result<VirtualMachine> read_virtual_machine(std::string_view body) {
                         zone(*map)};
 }
 
+Result<ScaleSet> read_scale_set(std::string_view body) {
+  const auto map = parse_json_object(body, "a scale set");
+  if (!map || !map->contains("properties")) return not_arm("a scale set");
+  // Sets that are older than the modes have none written, and are uniform.
+  return ScaleSet{text_at(map_at(*map, "properties"), "orchestrationMode") == "Flexible"};
+}
+
 Result<Interface> read_interface(std::string_view body) {
   const auto map = parse_json_object(body, "an interface");
   if (!map || !map->contains("properties")) return not_arm("a network interface");

@@ -1,6 +1,7 @@
 // Readers of the bodies that ARM, the authority and the metadata service answer with. They are
 // lenient: a member that is missing or of another type reads as absent. Schemas:
 // https://learn.microsoft.com/rest/api/compute/virtual-machines/get
+// https://learn.microsoft.com/rest/api/compute/virtual-machine-scale-sets/get
 // https://learn.microsoft.com/rest/api/virtualnetwork/network-interfaces/get
 // https://learn.microsoft.com/rest/api/virtualnetwork/network-interfaces/list-virtual-machine-scale-set-network-interfaces
 // https://learn.microsoft.com/rest/api/compute/virtual-machine-scale-set-vms/list
@@ -21,6 +22,10 @@ struct VirtualMachine {
   std::string interface;          // id of the primary network interface; empty: none
   std::optional<bool> running{};  // nullopt: ARM does not tell
   std::optional<std::string> zone{};
+};
+
+struct ScaleSet {
+  bool flexible = false;  // its orchestration mode; false also if ARM does not tell
 };
 
 struct Interface {
@@ -48,6 +53,7 @@ struct Token {
 
 // All: Failure: kInternal, without a quotation of the body.
 Result<VirtualMachine> read_virtual_machine(std::string_view body);
+Result<ScaleSet> read_scale_set(std::string_view body);
 Result<Interface> read_interface(std::string_view body);
 Result<Page<Interface>> read_interfaces(std::string_view body);
 Result<Page<Instance>> read_instances(std::string_view body);

@@ -148,6 +148,14 @@ Result<Resolution> Arm::resolve_machine(const std::string& id) {
 }
 
 Result<Resolution> Arm::resolve_scale_set(const std::string& id) {
+  OSM_TRY(const std::string body, get("scale-set", id + kCompute));
+  OSM_TRY(const ScaleSet set, read_scale_set(body));
+  // ARM's lists of such a set are empty, which would look like a set without instances.
+  if (set.flexible)
+    return Error{ErrorCode::kInvalidArgument,
+                 id + " has no endpoints: it is in flexible orchestration mode, in which ARM does "
+                      "not list the instances of a set; write an AzureResource for each of its "
+                      "virtual machines"};
   OSM_TRY(const auto interfaces,
           get_pages<Interface>("scale-set-interfaces", id + "/networkInterfaces" + kScaleSetNetwork,
                                read_interfaces));

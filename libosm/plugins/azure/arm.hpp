@@ -7,9 +7,9 @@
 #include <string>
 
 #include "azure/answers.hpp"
-#include "azure/azure_resource.hpp"
 #include "azure/caller.hpp"
 #include "azure/tokens.hpp"
+#include "machines/azure_resource.hpp"
 #include "osm/providers/resource_resolver.hpp"
 
 namespace osm::inline v1::azure {

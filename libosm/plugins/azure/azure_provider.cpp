@@ -1,5 +1,5 @@
-#include "azure/azure_resource.hpp"
 #include "endpoint/machine_provider.hpp"
+#include "machines/azure_resource.hpp"
 #include "osm/spec/azure_resources.hpp"
 
 namespace osm::inline v1::azure {

@@ -69,10 +69,6 @@ Result<std::shared_ptr<certificate::Issuer>> open_ca(const MeshOptions& options,
   return std::shared_ptr<certificate::Issuer>(std::move(issuer));
 }
 
-std::vector<Problem> check_machine(const Object& object, const std::string& /*cluster_domain*/) {
-  return vm::check_virtual_machine(object);
-}
-
 std::vector<Problem> check_unused(const Object& object, const std::string& /*cluster_domain*/) {
   return {{.code = ErrorCode::kUnknownKind,
            .object = object.key,
@@ -81,11 +77,10 @@ std::vector<Problem> check_unused(const Object& object, const std::string& /*clu
            .cause = "this mesh resolves no " + object.key.kind + "; write VirtualMachines"}};
 }
 
-// Machines have their rules in plugins, of which this mesh has one.
+// This mesh has no resolver: machines behind ids and names would have no endpoints.
 spec::Kinds checked_kinds() {
   spec::Kinds kinds = spec::mesh_kinds();
   for (spec::Kind& kind : kinds) {
-    if (kind.name == kinds::kVirtualMachine) kind.check = check_machine;
     if (kind.name == kinds::kDnsResource || kind.name == kinds::kAzureResource)
       kind.check = check_unused;
   }

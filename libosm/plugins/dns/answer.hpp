@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dns/dns_resource.hpp"
+#include "machines/dns_resource.hpp"
 
 namespace osm::inline v1::dns {
 

@@ -1,5 +1,5 @@
-#include "dns/dns_resource.hpp"
 #include "endpoint/machine_provider.hpp"
+#include "machines/dns_resource.hpp"
 #include "osm/spec/dns_resources.hpp"
 
 namespace osm::inline v1::dns {

@@ -1,7 +1,7 @@
 #include "osm/spec/vm_provider.hpp"
 
 #include "endpoint/machine_provider.hpp"
-#include "vm/virtual_machine.hpp"
+#include "machines/virtual_machine.hpp"
 
 namespace osm::inline v1::vm {
 

@@ -127,6 +127,19 @@ TEST_SUITE("kubernetes.values") {
     CHECK(contains(with("osm.injector.autoScale.maxReplicas=11"), "11 is not from 1 to 10"));
   }
 
+  TEST_CASE("replicas even out their proxies with an autoscaler, unless it is told not to") {
+    const auto rebalances = [](std::vector<std::string> settings) {
+      for (std::string& setting : settings) setting.insert(0, "osm.osmController.");
+      return contains(rendering({.settings = std::move(settings)}), R"("--rebalance")");
+    };
+    CHECK_FALSE(rebalances({}));
+    CHECK_FALSE(rebalances({"autoScale.rebalance=true"}));
+    CHECK(rebalances({"rebalance=true"}));
+    CHECK(rebalances({"autoScale.enable=true"}));
+    CHECK_FALSE(rebalances({"autoScale.enable=true", "autoScale.rebalance=false"}));
+    CHECK(rebalances({"autoScale.enable=true", "autoScale.rebalance=false", "rebalance=true"}));
+  }
+
   TEST_CASE("values that cannot be read are named") {
     CHECK(contains(rendering({.values_files = {{"v.yaml", "osm: ["}}}), "v.yaml: line "));
     CHECK(contains(rendering({.values_files = {{"v.yaml", "- a"}}}), "v.yaml: a map of values"));

@@ -6,18 +6,21 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <sstream>
+#include <tuple>
 
 #include "fuzz/fuzz.hpp"
 #include "fuzz/object_edits.hpp"
+#include "inject/reviews.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/schema.hpp"
 #include "lib/places.hpp"
 #include "lib/run.hpp"
-#include "osm/spec/azure_resources.hpp"
-#include "osm/spec/dns_resources.hpp"
+#include "machines/azure_resource.hpp"
+#include "machines/dns_resource.hpp"
+#include "machines/virtual_machine.hpp"
 #include "osm/spec/kinds.hpp"
-#include "osm/spec/vm_provider.hpp"
 #include "spec/decode.hpp"
 #include "spec/object_file.hpp"
 
@@ -55,9 +58,15 @@ std::map<std::string, Kind> all_kinds() {
   kinds["MeshConfig"].check =
       refusals<MeshConfig>([](const Object& object) { return spec::decode_mesh_config(object); });
   kinds["MeshRootCertificate"].check = refusals(spec::decode_root_certificate);
-  kinds["VirtualMachine"].check = vm::check_virtual_machine;
-  kinds["AzureResource"].check = azure::check_azure_resource;
-  kinds["DNSResource"].check = dns::check_dns_resource;
+  kinds["VirtualMachine"].check = [](const Object& object) {
+    return vm::decode_virtual_machine(object).problems;
+  };
+  kinds["AzureResource"].check = [](const Object& object) {
+    return azure::decode_azure_resource(object).problems;
+  };
+  kinds["DNSResource"].check = [](const Object& object) {
+    return dns::decode_dns_resource(object).problems;
+  };
   kinds["Denylist"].check = [](const Object& object) {
     return spec::decode_denylist(object).problems;
   };
@@ -132,6 +141,30 @@ std::string blocks_of(const std::string& page) {
   return out;
 }
 
+// Valid objects, of every kind one at least.
+std::vector<std::shared_ptr<const Object>> examples() {
+  std::vector<std::string> texts{blocks_of(text_of("docs/mesh-objects.md"))};
+  for (const char* name : {"worked-example", "split", "tcp", "permissive", "overlapping-targets",
+                           "egress", "egress-policy"})
+    texts.push_back(text_of("tests/data/golden/" + std::string(name) + "/in.yaml"));
+  std::vector<std::shared_ptr<const Object>> out;
+  for (const std::string& text : texts)
+    for (const auto& object : spec::read_object_file(text, "in.yaml").objects)
+      out.push_back(object);
+  return out;
+}
+
+// The verdict of a webhook with the library's defaults on the creation of `object`.
+inject::Verdict default_verdict(const Object& object) {
+  inject::ValidatorFixture defaults;
+  const inject::Written written{.api = object.api_version.c_str(),
+                                .kind = object.key.kind.c_str(),
+                                .spec = json::serialize(object.document->at("spec")),
+                                .name = object.key.name,
+                                .ns = object.key.ns};
+  return defaults.create(written);
+}
+
 struct Row {
   const char* kind;
   const char* spec;   // YAML
@@ -174,24 +207,46 @@ TEST_SUITE("kubernetes::crds") {
   TEST_CASE("every example passes both the schema and the decoder") {
     const auto kinds = all_kinds();
     std::map<std::string, int> checked;
-    std::vector<std::string> texts{blocks_of(text_of("docs/mesh-objects.md"))};
-    for (const char* name : {"worked-example", "split", "tcp", "permissive", "overlapping-targets",
-                             "egress", "egress-policy"})
-      texts.push_back(text_of("tests/data/golden/" + std::string(name) + "/in.yaml"));
-    for (const std::string& text : texts) {
-      for (const auto& object : spec::read_object_file(text, "in.yaml").objects) {
-        const auto kind = kinds.find(object->key.kind);
-        if (kind == kinds.end()) continue;
-        CAPTURE(json::serialize(*object->document));
-        CHECK(kind->second.check(*object).empty());
-        CHECK(SchemaCheck::refused(schema_of(kind->second), *object->document) ==
-              std::vector<std::string>());
-        ++checked[object->key.kind];
-      }
+    for (const auto& object : examples()) {
+      const auto kind = kinds.find(object->key.kind);
+      if (kind == kinds.end()) continue;
+      CAPTURE(json::serialize(*object->document));
+      CHECK(kind->second.check(*object).empty());
+      CHECK(SchemaCheck::refused(schema_of(kind->second), *object->document) ==
+            std::vector<std::string>());
+      ++checked[object->key.kind];
     }
     for (const auto& [name, kind] : kinds) {
       CAPTURE(name);
       CHECK(checked[name] > 0);
+    }
+  }
+
+  TEST_CASE("a webhook with the library's defaults admits every example that it is asked about") {
+    std::map<std::string, int> admitted;
+    for (const auto& object : examples()) {
+      const spec::Kind* kind = spec::find_kind(spec::mesh_kinds(), object->key.group_kind());
+      REQUIRE(kind != nullptr);
+      if (kind->review == spec::Review::kNone) continue;
+      CAPTURE(json::serialize(*object->document));
+      const inject::Verdict verdict = default_verdict(*object);
+      CHECK_MESSAGE(verdict.allowed, verdict.message);
+      ++admitted[object->key.kind];
+    }
+    for (const spec::Kind& kind : spec::mesh_kinds()) {
+      CAPTURE(kind.name.kind);
+      CHECK((kind.review == spec::Review::kNone || admitted[std::string(kind.name.kind)] > 0));
+    }
+  }
+
+  TEST_CASE("a webhook with the library's defaults refuses a machine that no provider would take") {
+    for (const auto& [kind, spec, field] :
+         {std::tuple("VirtualMachine", "{address: web, serviceAccount: a}", "spec.address"),
+          std::tuple("AzureResource", "{resourceID: /x, serviceAccount: a}", "spec.resourceID"),
+          std::tuple("DNSResource", "{name: 10.0.0.7, serviceAccount: a}", "spec.name")}) {
+      const inject::Verdict verdict = default_verdict(object_of(kind, spec));
+      CHECK_FALSE(verdict.allowed);
+      CHECK(verdict.fields == std::vector<std::string>{field});
     }
   }
 

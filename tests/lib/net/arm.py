@@ -36,14 +36,15 @@ def interface_id(name):
 
 
 class Arm:
-    """`machines`: {name: (address, running)}; `scale_sets`: {name: {instance: (address, running)}}."""
+    """`machines`: {name: (address, running)}; `scale_sets`: {name: {instance: (address, running)}}, those in
+    flexible mode also in `flexible`: their lists are empty."""
 
     TLS_PORT = 8443
     METADATA = "169.254.169.254", 80  # where a machine of Azure has it
 
     def __init__(self, namespace, address, directory):
         self.namespace, self.address = namespace, address
-        self.machines, self.scale_sets, self.forbidden = {}, {}, set()
+        self.machines, self.scale_sets, self.flexible, self.forbidden = {}, {}, set(), set()
         self.faults, self.requests, self.tokens = [], [], {}
         self.token_life, self.secret = 3600, SECRET
         self.elsewhere = False  # pages continue at another server
@@ -238,6 +239,7 @@ class Arm:
         operation, wanted = {
             ("virtualMachines", None): ("machine", {"api-version": [COMPUTE], **expand}),
             ("networkInterfaces", None): ("interface", {"api-version": [NETWORK]}),
+            ("virtualMachineScaleSets", None): ("scale set", {"api-version": [COMPUTE]}),
             ("virtualMachineScaleSets", "networkInterfaces"): ("interfaces", {"api-version": [SCALE_SET_NETWORK]}),
             ("virtualMachineScaleSets", "virtualMachines"): ("instances", {"api-version": [COMPUTE], **expand}),
         }.get((kind, part), (None, None))
@@ -269,6 +271,10 @@ class Arm:
             return 200, self.machine(name), {}
         if operation == "interface":
             return 200, self.interface(interface_id(name), known[key][0], machine_id(key)), {}
+        if operation == "scale set":
+            return 200, self.scale_set(name), {}
+        if key in self.flexible:
+            return 200, {"value": []}, {}
         make = self.interfaces if operation == "interfaces" else self.instances
         return 200, self.page(path, wanted, make(key), int(skip)), {}
 
@@ -312,6 +318,20 @@ class Arm:
                     ]
                 },
                 "instanceView": self.view(self.machines[name][1]),
+            },
+        }
+
+    def scale_set(self, name):
+        return {
+            "id": scale_set_id(name),
+            "name": name,
+            "location": "westeurope",
+            "zones": ["2"],
+            "type": "Microsoft.Compute/virtualMachineScaleSets",
+            "sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": len(self.scale_sets[name])},
+            "properties": {
+                "provisioningState": "Succeeded",
+                "orchestrationMode": "Flexible" if name in self.flexible else "Uniform",
             },
         }
 

@@ -1,13 +1,12 @@
-#include "vm/virtual_machine.hpp"
+#include "machines/virtual_machine.hpp"
 
 #include "model/ip_address.hpp"
 #include "model/machine_names.hpp"
-#include "osm/spec/vm_provider.hpp"
 
 namespace osm::inline v1::vm {
 namespace {
 
-void read_address(endpoint::MachineReader& reader, const std::string& address) {
+void read_address(machines::MachineReader& reader, const std::string& address) {
   if (model::is_unicast_ipv4(address)) {
     reader.machine.address = address;
   } else if (model::is_ipv4(address)) {
@@ -23,7 +22,7 @@ void read_address(endpoint::MachineReader& reader, const std::string& address) {
   }
 }
 
-void read(endpoint::MachineReader& reader) {
+void read(machines::MachineReader& reader) {
   if (const auto address = reader.text("address", true)) read_address(reader, *address);
   if (const auto uuid = reader.text("proxyUUID", false)) {
     if (!is_uuid(*uuid))
@@ -35,10 +34,10 @@ void read(endpoint::MachineReader& reader) {
 
 }  // namespace
 
-endpoint::DecodedMachine decode_virtual_machine(const Object& object) {
-  static const endpoint::MachineForm kForm{
+machines::DecodedMachine decode_virtual_machine(const Object& object) {
+  static const machines::MachineForm kForm{
       .required = "address and serviceAccount", .fields = {"address", "proxyUUID"}, .read = read};
-  endpoint::DecodedMachine out = endpoint::decode_machine(object, kForm);
+  machines::DecodedMachine out = machines::decode_machine(object, kForm);
   const auto dns = object.annotations.find(model::kDnsAnnotation);
   if (dns == object.annotations.end()) return out;
   const bool enabled = dns->second == model::kDnsEnabled;
@@ -49,10 +48,6 @@ endpoint::DecodedMachine decode_virtual_machine(const Object& object) {
                             std::string("metadata.annotations[") + model::kDnsAnnotation + ']',
                             model::kDnsChoice});
   return out;
-}
-
-std::vector<Problem> check_virtual_machine(const Object& object) {
-  return decode_virtual_machine(object).problems;
 }
 
 }  // namespace osm::inline v1::vm

@@ -12,7 +12,7 @@
 #include "osm/object.hpp"
 #include "osm/values/workload.hpp"
 
-namespace osm::inline v1::endpoint {
+namespace osm::inline v1::machines {
 
 inline constexpr const char* kWorkloadApiVersion = "workload.openservicemesh.io/v1alpha1";
 inline constexpr const char* kNotALabel =
@@ -75,4 +75,4 @@ struct MachineForm {
   void (*read)(MachineReader& reader);   // reads its own
 };
 
-}  // namespace osm::inline v1::endpoint
+}  // namespace osm::inline v1::machines

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "endpoint/machine.hpp"
+#include "machines/machine.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::dns {
 
@@ -19,11 +20,11 @@ struct Question {
 };
 
 // "SRV:_http._tcp.shop.example"
-std::string id_of(const Question& question);
+OSM_API std::string id_of(const Question& question);
 // Nullopt: no such id.
-std::optional<Question> question_of(std::string_view id);
-std::string_view text_of(RecordType type);
+OSM_API std::optional<Question> question_of(std::string_view id);
+OSM_API std::string_view text_of(RecordType type);
 
-endpoint::DecodedMachine decode_dns_resource(const Object& object);
+OSM_API machines::DecodedMachine decode_dns_resource(const Object& object);
 
 }  // namespace osm::inline v1::dns

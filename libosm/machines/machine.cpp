@@ -1,4 +1,4 @@
-#include "endpoint/machine.hpp"
+#include "machines/machine.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -7,7 +7,7 @@
 #include "base/json.hpp"
 #include "model/names.hpp"
 
-namespace osm::inline v1::endpoint {
+namespace osm::inline v1::machines {
 namespace {
 
 namespace json = boost::json;
@@ -110,4 +110,4 @@ DecodedMachine decode_machine(const Object& object, const MachineForm& form) {
   return out;
 }
 
-}  // namespace osm::inline v1::endpoint
+}  // namespace osm::inline v1::machines

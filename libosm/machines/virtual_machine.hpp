@@ -1,10 +1,11 @@
 // VirtualMachine (workload.openservicemesh.io/v1alpha1), decoded.
 #pragma once
 
-#include "endpoint/machine.hpp"
+#include "machines/machine.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::vm {
 
-endpoint::DecodedMachine decode_virtual_machine(const Object& object);
+OSM_API machines::DecodedMachine decode_virtual_machine(const Object& object);
 
 }  // namespace osm::inline v1::vm

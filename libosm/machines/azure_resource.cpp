@@ -1,10 +1,8 @@
-#include "azure/azure_resource.hpp"
+#include "machines/azure_resource.hpp"
 
 #include <algorithm>
 #include <array>
 #include <vector>
-
-#include "osm/spec/azure_resources.hpp"
 
 namespace osm::inline v1::azure {
 namespace {
@@ -57,7 +55,7 @@ std::string canonical(const std::vector<std::string_view>& segments, std::string
   return out;
 }
 
-void read(endpoint::MachineReader& reader) {
+void read(machines::MachineReader& reader) {
   const auto written = reader.text("resourceID", true);
   if (!written) return;
   const auto id = resource_id_of(*written);
@@ -86,14 +84,10 @@ bool is_interface_id(std::string_view text) {
   return !canonical(segments_of(text), "Microsoft.Network", "networkInterfaces").empty();
 }
 
-endpoint::DecodedMachine decode_azure_resource(const Object& object) {
-  static const endpoint::MachineForm kForm{
+machines::DecodedMachine decode_azure_resource(const Object& object) {
+  static const machines::MachineForm kForm{
       .required = "resourceID and serviceAccount", .fields = {"resourceID"}, .read = read};
-  return endpoint::decode_machine(object, kForm);
-}
-
-std::vector<Problem> check_azure_resource(const Object& object) {
-  return decode_azure_resource(object).problems;
+  return machines::decode_machine(object, kForm);
 }
 
 }  // namespace osm::inline v1::azure

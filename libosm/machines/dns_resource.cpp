@@ -1,10 +1,9 @@
-#include "dns/dns_resource.hpp"
+#include "machines/dns_resource.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "model/ip_address.hpp"
-#include "osm/spec/dns_resources.hpp"
 
 namespace osm::inline v1::dns {
 namespace {
@@ -45,7 +44,7 @@ std::string service_of(const std::string& name) {
   return name[dot + 1] == '_' && is_dns_label(service) ? service : "";
 }
 
-void read(endpoint::MachineReader& reader) {
+void read(machines::MachineReader& reader) {
   std::optional<RecordType> type = RecordType::kA;
   if (const auto text = reader.text("type", false)) {
     type = type_of(*text);
@@ -96,14 +95,10 @@ std::optional<Question> question_of(std::string_view id) {
   return Question{*type, std::string(name)};
 }
 
-endpoint::DecodedMachine decode_dns_resource(const Object& object) {
-  static const endpoint::MachineForm kForm{
+machines::DecodedMachine decode_dns_resource(const Object& object) {
+  static const machines::MachineForm kForm{
       .required = "name and serviceAccount", .fields = {"name", "type"}, .read = read};
-  return endpoint::decode_machine(object, kForm);
-}
-
-std::vector<Problem> check_dns_resource(const Object& object) {
-  return decode_dns_resource(object).problems;
+  return machines::decode_machine(object, kForm);
 }
 
 }  // namespace osm::inline v1::dns

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "endpoint/machine.hpp"
+#include "machines/machine.hpp"
+#include "osm/detail/api.hpp"
 
 namespace osm::inline v1::azure {
 
@@ -18,10 +19,10 @@ struct ResourceId {
 
 // Reads an id as ARM writes it, or as the design does, with a leading "/resource". Keywords match
 // in any case of letters, as in ARM. Nullopt: it is no id of a virtual machine or a scale set.
-std::optional<ResourceId> resource_id_of(std::string_view text);
+OSM_API std::optional<ResourceId> resource_id_of(std::string_view text);
 // True for the id of a network interface, so that it may be a part of a request.
-bool is_interface_id(std::string_view text);
+OSM_API bool is_interface_id(std::string_view text);
 
-endpoint::DecodedMachine decode_azure_resource(const Object& object);
+OSM_API machines::DecodedMachine decode_azure_resource(const Object& object);
 
 }  // namespace osm::inline v1::azure
