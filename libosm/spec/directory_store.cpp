@@ -158,9 +158,8 @@ class DirectoryStore final : public ObjectStore {
 
   void flush() {
     absorb_events();
-    const auto closed = std::exchange(closed_, {});
     const auto dirty = std::exchange(dirty_, {});
-    for (const std::string& path : closed) look(path, true);
+    for (const std::string& path : std::exchange(closed_, {})) look(path, true);
     if (std::exchange(rescan_, false)) {
       scan();
     } else {
@@ -282,14 +281,10 @@ class DirectoryStore final : public ObjectStore {
 
     source_problems_.clear();
     for (const auto& [below, why] : found.unreadable)
-      source_problems_.push_back(
-          {ErrorCode::kUnreadableSource,
-           {},
-           full_path(below),
-           0,
-           "",
-           "the directory cannot be read (" + why +
-               "); what was last read from it stays in force. Restore it or its permissions"});
+      add_source_problem(
+          full_path(below),
+          "the directory cannot be read (" + why +
+              "); what was last read from it stays in force. Restore it or its permissions");
     judge_root(found);
     if (std::exchange(distrust_, false))
       for (auto& [path, file] : known_) file.signature.reset();
@@ -312,13 +307,13 @@ class DirectoryStore final : public ObjectStore {
     const bool replaced = found.root != std::exchange(root_, found.root);
     refilling_ = !known_.empty() && found.files.empty() && (replaced || refilling_);
     if (!refilling_) return;
-    source_problems_.push_back({ErrorCode::kUnreadableSource,
-                                {},
-                                directory_,
-                                0,
-                                "",
-                                "the directory came back empty; the objects of its predecessor "
-                                "stay in effect until it holds an object file"});
+    add_source_problem(directory_,
+                       "the directory came back empty; the objects of its predecessor "
+                       "stay in effect until it holds an object file");
+  }
+
+  void add_source_problem(const std::string& path, const std::string& cause) {
+    source_problems_.push_back({ErrorCode::kUnreadableSource, {}, path, 0, "", cause});
   }
 
   static bool under_unreadable(const std::string& path, const DirectoryScan& found) {
