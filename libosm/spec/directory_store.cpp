@@ -23,6 +23,12 @@
 namespace osm::inline v1::spec {
 namespace {
 
+constexpr Histogram kSpecDirectoryLoad{"osm_spec_directory_load_seconds",
+                                       "Seconds to read the mesh directory"};
+constexpr Counter kFilesRead{"osm_spec_file_reads_total", "Files of the mesh directory read"};
+constexpr Counter kFilesParsed{"osm_spec_file_parses_total", "Files of the mesh directory parsed"};
+constexpr Gauge kSpecFiles{"osm_spec_files", "Files in the mesh directory"};
+
 using std::chrono::milliseconds;
 
 constexpr auto kCoalesce = milliseconds(5);
@@ -124,8 +130,7 @@ class DirectoryStore final : public ObjectStore {
     first_ = false;
     absorb_events();
     finish_round();
-    metrics_.observe("osm_spec_directory_load_seconds", {},
-                     std::chrono::duration<double>(clock_.steady_now() - start).count());
+    metrics_.observe(kSpecDirectoryLoad, {}, clock_.steady_now() - start);
     log_.info("mesh directory read", {{"directory", directory_},
                                       {"files", std::to_string(known_.size())},
                                       {"synced", has_synced() ? "true" : "false"}});
@@ -363,7 +368,7 @@ class DirectoryStore final : public ObjectStore {
       return;
     }
     auto content = read_file(full_path(path));
-    metrics_.add("osm_spec_file_reads_total", {}, 1);
+    metrics_.add(kFilesRead, {}, 1);
     // A writer may have begun meanwhile, or even finished. Then the content may be half a file, and
     // the writer's close event triggers another read.
     absorb_events();
@@ -407,7 +412,7 @@ class DirectoryStore final : public ObjectStore {
     if (same) return;
     ObjectFile objects = read_object_file(content.bytes, full_path(path), kinds_);
     for (auto& object : objects.objects) object = seen_.placed(std::move(object));
-    metrics_.add("osm_spec_file_parses_total", {}, 1);
+    metrics_.add(kFilesParsed, {}, 1);
     std::lock_guard lock(mutex_);
     index_.put(path, std::move(objects));
   }
@@ -435,7 +440,7 @@ class DirectoryStore final : public ObjectStore {
       }
     }
     if (seen_.end_look() && record_) record_->save(seen_.text());
-    metrics_.set("osm_spec_files", {}, static_cast<double>(known_.size()));
+    metrics_.set(kSpecFiles, {}, known_.size());
     if (!changes.keys.empty() || more) notifier_.notify(changes.keys);
   }
 
