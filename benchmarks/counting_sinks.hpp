@@ -13,15 +13,12 @@ namespace osm::bench {
 
 class CountingMetrics final : public MetricsSink {
  public:
-  void add(std::string_view counter, MetricLabels labels, double delta) override {
+  void record(const MetricDescriptor& metric, MetricLabels labels, double value) override {
+    if (metric.kind == MetricKind::kHistogram) return;
     std::lock_guard lock(mutex_);
-    values_[series(counter, labels)] += delta;
+    double& kept = values_[series(metric.name, labels)];
+    kept = metric.kind == MetricKind::kCounter ? kept + value : value;
   }
-  void set(std::string_view gauge, MetricLabels labels, double value) override {
-    std::lock_guard lock(mutex_);
-    values_[series(gauge, labels)] = value;
-  }
-  void observe(std::string_view, MetricLabels, double) override {}
 
   std::map<std::string, double> values() const {
     std::lock_guard lock(mutex_);

@@ -14,6 +14,11 @@
 namespace osm::daemon {
 namespace {
 
+constexpr Gauge kVersionInfo{
+    "osm_version_info", "1, labelled with what was built", {"version", "git_commit"}};
+constexpr Gauge kProcessStartTime{"process_start_time_seconds",
+                                  "Start of the process, in seconds since 1970"};
+
 constexpr std::chrono::seconds kShutdownDeadline{5};
 constexpr std::chrono::milliseconds kHttpDeadline{600};
 constexpr std::chrono::milliseconds kLastLines{1000};
@@ -78,9 +83,8 @@ int run(const RunOptions& options, const Start& start) {
   OwnRuntime runtime({.threads = std::max(2U, std::thread::hardware_concurrency()),
                       .blocking_threads = 4,
                       .least = options.least});
-  runtime.metrics.set("osm_version_info", {{"version", kVersion}, {"git_commit", kCommit}}, 1);
-  const std::chrono::duration<double> started = runtime.clock.wall_now().time_since_epoch();
-  runtime.metrics.set("process_start_time_seconds", {}, started.count());
+  runtime.metrics.set(kVersionInfo, {{"version", kVersion}, {"git_commit", kCommit}}, 1);
+  runtime.metrics.set(kProcessStartTime, {}, runtime.clock.wall_now().time_since_epoch());
   Startup startup(runtime, signal);
   Monitored monitored(startup);
   auto http = monitored.serve(options.http_address, runtime);

@@ -13,6 +13,21 @@
 namespace osm::daemon {
 namespace {
 
+constexpr Gauge kProblem{"osm_problem",
+                         "1 for each problem with an object or source, with its severity and cause",
+                         {"code", "severity", "file", "line", "object", "field", "cause"}};
+constexpr Gauge kMeshInfo{
+    "osm_mesh_info", "1, labelled with the hash of the mesh's content", {"hash"}};
+constexpr Counter kProcessCpu{"process_cpu_seconds_total", "Seconds of CPU that the process used"};
+constexpr Gauge kProcessResidentMemoryBytes{"process_resident_memory_bytes",
+                                            "Resident memory in bytes"};
+constexpr Gauge kProcessOpenFds{"process_open_fds", "Open file descriptors"};
+constexpr Gauge kProcessMaxFds{"process_max_fds", "Limit of open file descriptors"};
+constexpr Counter kHttpResponse{
+    "osm_http_response_total", "Answers on --http-address", {"code", "path"}};
+constexpr Histogram kHttpResponseDuration{
+    "osm_http_response_duration", "Seconds to answer a request on --http-address", {"path"}};
+
 std::string list_of(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) text += "- " + item + '\n';
@@ -45,7 +60,7 @@ std::string expose_problems(std::vector<Problem> problems) {
   if (problems.size() > kMaxProblemSamples) problems.resize(kMaxProblemSamples);
   net::PrometheusRegistry samples;
   for (const Problem& problem : problems) {
-    samples.set("osm_problem",
+    samples.set(kProblem,
                 {{"code", error_code_text(problem.code)},
                  {"severity", severity_text(severity_of(problem.code))},
                  {"file", problem.path},
@@ -61,7 +76,7 @@ std::string expose_problems(std::vector<Problem> problems) {
 // The hash is a label, so each exposition has the newest one only.
 std::string expose_mesh(const MeshVersion& mesh) {
   net::PrometheusRegistry samples;
-  samples.set("osm_mesh_info", {{"hash", mesh.hash}}, 1);
+  samples.set(kMeshInfo, {{"hash", mesh.hash}}, 1);
   return samples.expose();
 }
 
@@ -69,10 +84,10 @@ std::string expose_mesh(const MeshVersion& mesh) {
 std::string expose_process() {
   const ProcessUse use = process_use();
   net::PrometheusRegistry samples;
-  samples.add("process_cpu_seconds_total", {}, use.cpu_seconds);
-  samples.set("process_resident_memory_bytes", {}, use.resident_bytes);
-  samples.set("process_open_fds", {}, use.open_descriptors);
-  samples.set("process_max_fds", {}, use.max_descriptors);
+  samples.add(kProcessCpu, {}, use.cpu_seconds);
+  samples.set(kProcessResidentMemoryBytes, {}, use.resident_bytes);
+  samples.set(kProcessOpenFds, {}, use.open_descriptors);
+  samples.set(kProcessMaxFds, {}, use.max_descriptors);
   return samples.expose();
 }
 
@@ -104,9 +119,9 @@ net::Response measured(const net::Router& router, const net::Request& request, R
   // Strangers choose paths: those that lead nowhere share one label.
   const std::string path = response.status == 404 ? "other" : request.path;
   const std::string code = std::to_string(response.status);
-  runtime.metrics.add("osm_http_response_total", {{"code", code}, {"path", path}}, 1);
-  const std::chrono::duration<double> took = runtime.clock.steady_now() - start;
-  runtime.metrics.observe("osm_http_response_duration", {{"path", path}}, took.count());
+  runtime.metrics.add(kHttpResponse, {{"code", code}, {"path", path}}, 1);
+  runtime.metrics.observe(kHttpResponseDuration, {{"path", path}},
+                          runtime.clock.steady_now() - start);
   return response;
 }
 

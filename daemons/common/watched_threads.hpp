@@ -3,7 +3,6 @@
 
 #include <initializer_list>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,17 +35,9 @@ class TickingMetrics final : public MetricsSink {
   // Lifetime: `metrics` outlives it.
   explicit TickingMetrics(MetricsSink& metrics) : metrics_(metrics) {}
 
-  void add(std::string_view counter, MetricLabels labels, double delta) override {
+  void record(const MetricDescriptor& metric, MetricLabels labels, double value) override {
     WatchedExecutor::tick();
-    metrics_.add(counter, labels, delta);
-  }
-  void set(std::string_view gauge, MetricLabels labels, double value) override {
-    WatchedExecutor::tick();
-    metrics_.set(gauge, labels, value);
-  }
-  void observe(std::string_view histogram, MetricLabels labels, double value) override {
-    WatchedExecutor::tick();
-    metrics_.observe(histogram, labels, value);
+    metrics_.record(metric, labels, value);
   }
 
  private:

@@ -9,13 +9,15 @@
 namespace osm::daemon {
 namespace {
 
+constexpr Counter kWebhookHandshakes{"osm_webhook_handshakes_total",
+                                     "TLS handshakes that callers of the webhook began"};
+
 // The API server leaves an idle connection after 90 s and repeats no review that was lost: it has
 // to be the one who leaves. Go opens connections in reserve, too, so this holds before the first
 // review.
 constexpr std::chrono::seconds kIdle{120};
 // Spreads reviews over the replicas, and soon shows a renewed certificate.
 constexpr std::chrono::seconds kMaxAge{10};
-constexpr const char* kHandshakes = "osm_webhook_handshakes_total";
 
 }  // namespace
 
@@ -39,10 +41,10 @@ Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& opt
   http.keep_alive = false;
   http.client_ca_pem = options.client_ca_pem;
   http.tls = [&kept = options.certificate, &metrics = options.runtime.metrics] {
-    metrics.add(kHandshakes, {}, 1);
+    metrics.add(kWebhookHandshakes, {}, 1);
     return kept.load();
   };
-  options.runtime.metrics.add(kHandshakes, {}, 0);
+  options.runtime.metrics.add(kWebhookHandshakes, {}, 0);
   if (options.keep_alive) {
     http.keep_alive = true;
     http.first_timeout = http.idle_timeout = kIdle;

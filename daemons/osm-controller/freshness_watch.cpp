@@ -8,6 +8,10 @@
 namespace osm::controller {
 namespace {
 
+constexpr Gauge kReplicaStaleness{
+    "osm_replica_staleness_seconds",
+    "Seconds since this replica last proved that it reaches the API server"};
+
 constexpr const char* kTopic = "address";
 constexpr std::chrono::seconds kTurn{2};
 constexpr std::chrono::milliseconds kAnswerTime{1000};
@@ -38,8 +42,7 @@ void FreshnessWatch::tick() {
     freshness_.listed(*others);
   }
   if (freshness_.stale()) ask_others();
-  options_.runtime.metrics.set("osm_replica_staleness_seconds", {},
-                               std::chrono::duration<double>(freshness_.staleness()).count());
+  options_.runtime.metrics.set(kReplicaStaleness, {}, freshness_.staleness());
   const Status admits = freshness_.admits();
   if (std::exchange(refusing_, !admits.ok()) == admits.ok()) {
     if (refusing_)

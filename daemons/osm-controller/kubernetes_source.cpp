@@ -18,6 +18,9 @@
 namespace osm::controller {
 namespace {
 
+constexpr Gauge kV1IdentitiesAccepted{"osm_v1_identities_accepted",
+                                      "1 while workloads of OSM v1.2 are accepted"};
+
 // Names that the original gives them.
 constexpr const char* kValidatorService = "osm-validator";
 
@@ -128,7 +131,7 @@ class KubernetesSource final : public MeshSource {
 
   // Somebody has to turn it off when the move is over: each start says that it is on.
   void announce_osm_v1() {
-    runtime_.metrics.set("osm_v1_identities_accepted", {}, options_.beside_osm_v1 ? 1 : 0);
+    runtime_.metrics.set(kV1IdentitiesAccepted, {}, options_.beside_osm_v1 ? 1 : 0);
     if (options_.beside_osm_v1)
       runtime_.log.warning(
           "workloads of OSM v1.2 are accepted by the DNS names in their certificates; remove "

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/shared_metrics.hpp"
 #include "osm/metrics.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "watched_threads.hpp"
@@ -41,7 +42,7 @@ class AdmissionQueue final : public Executor {
   void count(int change) {
     const std::lock_guard lock(mutex_);  // two values may not change places on their way
     waiting_ += change;
-    metrics_.set("osm_queue_length", {{"queue", "admissions"}}, waiting_);
+    metrics_.set(kQueueLength, {{"queue", "admissions"}}, waiting_);
   }
 
   MetricsSink& metrics_;

@@ -3,6 +3,8 @@
 // addresses.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -12,6 +14,34 @@
 
 namespace osm::inline v1 {
 
+// Kinds of metrics, as Prometheus has them.
+enum class MetricKind { kCounter, kGauge, kHistogram };
+
+// Describes a metric. Each one is defined once, beside the code that records it, as a Counter, a
+// Gauge or a Histogram.
+struct MetricDescriptor {
+  using LabelNames = std::array<std::string_view, 8>;
+
+  std::string_view name;
+  MetricKind kind;
+  std::string_view help;  // one line for operators
+  LabelNames labels{};    // unused ones are empty
+};
+
+// A descriptor whose type tells the kind:
+//
+//   constexpr Counter kCalls{"osm_calls_total", "Calls of the server, by code", {"code"}};
+//   metrics.add(kCalls, {{"code", code}}, 1);
+template <MetricKind kKind>
+struct MetricOf : MetricDescriptor {
+  // `text`: the help. `labelled`: names of labels.
+  constexpr MetricOf(std::string_view called, std::string_view text, LabelNames labelled = {})
+      : MetricDescriptor{called, kKind, text, labelled} {}
+};
+using Counter = MetricOf<MetricKind::kCounter>;
+using Gauge = MetricOf<MetricKind::kGauge>;
+using Histogram = MetricOf<MetricKind::kHistogram>;
+
 using MetricLabel = std::pair<std::string_view, std::string_view>;  // name, value
 using MetricLabels = std::span<const MetricLabel>;
 
@@ -20,23 +50,28 @@ class OSM_API MetricsSink {
  public:
   virtual ~MetricsSink() = default;
 
-  // All three record one value. Thread: any, concurrently. Blocking: no.
-  // Lifetime: arguments live for the call only.
-  virtual void add(std::string_view counter, MetricLabels labels, double delta) = 0;
-  virtual void set(std::string_view gauge, MetricLabels labels, double value) = 0;
-  virtual void observe(std::string_view histogram, MetricLabels labels, double value) = 0;
+  // Adds `value` to a counter, sets a gauge to it, or takes it as one observation of a histogram.
+  // `labels`: those of the descriptor, and others that a LabelledMetrics adds. Thread: any,
+  // concurrently. Blocking: no. Lifetime: arguments live for the call only.
+  virtual void record(const MetricDescriptor& metric, MetricLabels labels, double value) = 0;
 
   using BracedLabels = std::initializer_list<MetricLabel>;
-  // All three take labels in braces: metrics.add("osm_x_total", {{"kind", kind}}, 1).
-  // Implementations that are called by their own type name them: using MetricsSink::add.
-  void add(std::string_view counter, BracedLabels labels, double delta) {
-    add(counter, MetricLabels(labels), delta);
+  // All of these are record(), with labels in braces. Units: times are recorded in seconds.
+  void add(const Counter& counter, BracedLabels labels, double delta) {
+    record(counter, MetricLabels(labels), delta);
   }
-  void set(std::string_view gauge, BracedLabels labels, double value) {
-    set(gauge, MetricLabels(labels), value);
+  void set(const Gauge& gauge, BracedLabels labels, double value) {
+    record(gauge, MetricLabels(labels), value);
   }
-  void observe(std::string_view histogram, BracedLabels labels, double value) {
-    observe(histogram, MetricLabels(labels), value);
+  void set(const Gauge& gauge, BracedLabels labels, std::chrono::duration<double> time) {
+    record(gauge, MetricLabels(labels), time.count());
+  }
+  void observe(const Histogram& histogram, BracedLabels labels, double value) {
+    record(histogram, MetricLabels(labels), value);
+  }
+  void observe(const Histogram& histogram, BracedLabels labels,
+               std::chrono::duration<double> time) {
+    record(histogram, MetricLabels(labels), time.count());
   }
 };
 

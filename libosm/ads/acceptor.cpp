@@ -28,6 +28,11 @@
 namespace osm::inline v1::ads {
 namespace {
 
+constexpr Counter kAdsConnectionBoundsMet{
+    "osm_ads_connection_bounds_met_total",
+    "Times that connections to the ADS port met a bound, by bound",
+    {"bound"}};
+
 constexpr std::chrono::milliseconds kRetry{50};  // after a failed accept, and while a bound is met
 constexpr std::chrono::milliseconds kBeat{1000};
 constexpr std::chrono::seconds kHangs{10};   // without a beat for so long, the thread hangs
@@ -257,7 +262,7 @@ class Impl final : public Acceptor {
   }
 
   void count(std::string_view bound, double met) {
-    options_.runtime.metrics.add("osm_ads_connection_bounds_met_total", {{"bound", bound}}, met);
+    options_.runtime.metrics.add(kAdsConnectionBoundsMet, {{"bound", bound}}, met);
   }
 
   void note(int fault) {

@@ -21,6 +21,7 @@
 #include "base/descriptor.hpp"
 #include "base/may_wait.hpp"
 #include "base/pulse.hpp"
+#include "base/shared_metrics.hpp"
 #include "base/strand.hpp"
 #include "translate/config_dump.hpp"
 
@@ -321,8 +322,8 @@ class Server final : public AdsServer {
     if (!inbox_.put(snapshot, since, clock.steady_now())) return;
     post([this, &clock] {
       SnapshotInbox::Delivery delivery = inbox_.take();
-      deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "deliver"}},
-                                    seconds(clock.steady_now() - delivery.put_at));
+      deps_.runtime.metrics.observe(kPushStage, {{"stage", "deliver"}},
+                                    clock.steady_now() - delivery.put_at);
       hub_.on_snapshot(std::move(delivery.snapshot), delivery.changes, delivery.since);
     });
   }

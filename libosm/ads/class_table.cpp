@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ads/metrics.hpp"
 #include "model/names.hpp"
 
 namespace osm::inline v1::ads {
@@ -117,8 +118,8 @@ void ClassTable::pump() {
     entry->building_ = true;
     entry->building_from_ = std::exchange(entry->touched_at_, SteadyTime::max());
     building_.insert(entry);
-    deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "class"}},
-                                  seconds(deps_.runtime.clock.steady_now() - entry->queued_at_));
+    deps_.runtime.metrics.observe(kPushStage, {{"stage", "class"}},
+                                  deps_.runtime.clock.steady_now() - entry->queued_at_);
     const MeshVersion version = entry->mesh_->present;
     BuildJob job{entry->mesh_->snapshot,
                  entry->mesh_->without,
@@ -131,8 +132,8 @@ void ClassTable::pump() {
     deps_.runtime.executor.post(gate_.guard([this, entry, version, job = std::move(job)] {
       const SteadyTime started = deps_.runtime.clock.steady_now();
       auto result = std::make_shared<BuildResult>(build(job, cache_));
-      deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "translate"}},
-                                    seconds(deps_.runtime.clock.steady_now() - started));
+      deps_.runtime.metrics.observe(kPushStage, {{"stage", "translate"}},
+                                    deps_.runtime.clock.steady_now() - started);
       deps_.strand.post([this, entry, result, version, everything = job.everything] {
         finish(entry, std::move(*result), version, everything);
       });
@@ -275,8 +276,7 @@ void ClassTable::join_secrets(Identity& state) {
 }
 
 void ClassTable::count_encoded() {
-  deps_.runtime.metrics.add("osm_resources_encoded_total",
-                            {{"type", xds_type_text(XdsType::kSecret)}}, 1);
+  deps_.runtime.metrics.add(kResourcesEncoded, {{"type", xds_type_text(XdsType::kSecret)}}, 1);
 }
 
 void ClassTable::on_secrets(const std::optional<ServiceIdentity>& identity) {

@@ -30,10 +30,6 @@ namespace osm::inline v1::ads {
 using StreamId = std::uint64_t;
 
 // Seconds, the unit of time in metrics.
-inline double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 // Origin of an identity's certificate.
 struct SecretFacts {
   std::string issuer_id;  // certificate::Certificate::issuer_id

@@ -1,4 +1,5 @@
 #include "ads/grpc_service.hpp"
+#include "ads/metrics.hpp"
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/support/slice.h>
@@ -192,7 +193,7 @@ void GrpcService::leave(StreamId id) {
 
 grpc::ServerGenericBidiReactor* GrpcService::refuse(grpc::StatusCode status, std::string_view code,
                                                     const std::string& text) {
-  metrics_.add("osm_streams_refused_total", {{"code", code}}, 1);
+  metrics_.add(kStreamsRefused, {{"code", code}}, 1);
   return new RefusedCall(status, text);
 }
 

@@ -5,10 +5,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "ads/metrics.hpp"
 #include "base/check.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
+
+constexpr Counter kProxyReconnectCount{"osm_proxy_reconnect_count", "Proxies that connected again"};
+constexpr Gauge kProxyConnectCount{"osm_proxy_connect_count", "Proxies connected now"};
+constexpr Counter kProxyXdsRequestCount{
+    "osm_proxy_xds_request_count", "Requests of proxies, by xDS type", {"type"}};
+constexpr Counter kProxyRequestsDelayed{"osm_proxy_requests_delayed_total",
+                                        "Requests of proxies that name too much, read late"};
+constexpr Counter kResponseBytes{
+    "osm_response_bytes_total", "Bytes of responses to proxies, by xDS type", {"type"}};
+constexpr Counter kProxyResponseSendSuccessCount{
+    "osm_proxy_response_send_success_count", "Responses sent to proxies, by xDS type", {"type"}};
+constexpr Counter kStreamsStalled{"osm_streams_stalled_total",
+                                  "Streams cut because the proxy did not read"};
 
 constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
@@ -98,7 +112,7 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
   if (served_until(peer) <= deps_.runtime.clock.wall_now())
     return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
   if (full_ && !serving_.contains(peer.key())) {
-    deps_.runtime.metrics.add("osm_proxy_max_connections_rejected", {}, 1);
+    deps_.runtime.metrics.add(kProxyMaxConnectionsRejected, {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
          "this replica serves " + std::to_string(serving_.size()) +
@@ -146,8 +160,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
-  if (arrival.again && !stream.beside)
-    deps_.runtime.metrics.add("osm_proxy_reconnect_count", {}, 1);
+  if (arrival.again && !stream.beside) deps_.runtime.metrics.add(kProxyReconnectCount, {}, 1);
   if (arrival.flapping) report_flapping(stream, {"previous_address", arrival.previous_host});
   if (!stream.beside) replica_streams_.opened(key, host);
   classify(stream);
@@ -246,7 +259,7 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
 void Hub::note_serving() {
   const std::size_t most = snapshot_->config.max_proxies;
   full_ = most != 0 && serving_.size() >= most;
-  deps_.runtime.metrics.set("osm_proxy_connect_count", {}, static_cast<double>(serving_.size()));
+  deps_.runtime.metrics.set(kProxyConnectCount, {}, serving_.size());
 }
 
 // Checks workloads that were added, removed or changed. `regroup` gets the streams of these.
@@ -343,11 +356,11 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
   if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
-  deps_.runtime.metrics.add("osm_proxy_xds_request_count", {{"type", type_text}}, 1);
+  deps_.runtime.metrics.add(kProxyXdsRequestCount, {{"type", type_text}}, 1);
   if (heard->effect == Session::Effect::kNack) report_nack(stream, *heard->type, *heard->error);
   if (heard->effect == Session::Effect::kAck && heard->sent_at)
-    deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "ack"}},
-                                  seconds(deps_.runtime.clock.steady_now() - *heard->sent_at));
+    deps_.runtime.metrics.observe(kPushStage, {{"stage", "ack"}},
+                                  deps_.runtime.clock.steady_now() - *heard->sent_at);
   if (heard->effect == Session::Effect::kAck || heard->effect == Session::Effect::kStale)
     note_acknowledged(stream);
   if (heard->effect == Session::Effect::kUnknownType)
@@ -364,7 +377,7 @@ void Hub::read_next(Stream& stream, std::size_t excess) {
   const auto pause =
       excess == 0 ? std::chrono::nanoseconds(0) : memory_.charge(stream.key(), excess, now);
   if (pause <= pause.zero()) return stream.transport->read_next();
-  deps_.runtime.metrics.add("osm_proxy_requests_delayed_total", {}, 1);
+  deps_.runtime.metrics.add(kProxyRequestsDelayed, {}, 1);
   stream.reads_at = deps_.strand.post_after(pause, [this, id = stream.id] {
     if (const Stream* waiting = find_in(streams_, id)) waiting->transport->read_next();
   });
@@ -412,12 +425,10 @@ void Hub::write(Stream& stream, const Response& response) {
   stream.write_started = now;
   stream.updated[index_of(response.type)] = deps_.runtime.clock.wall_now();
   queue_.started(stream.write_bytes);
-  deps_.runtime.metrics.add("osm_response_bytes_total", {{"type", type}},
-                            static_cast<double>(stream.write_bytes));
-  deps_.runtime.metrics.add("osm_proxy_response_send_success_count", {{"type", type}}, 1);
+  deps_.runtime.metrics.add(kResponseBytes, {{"type", type}}, stream.write_bytes);
+  deps_.runtime.metrics.add(kProxyResponseSendSuccessCount, {{"type", type}}, 1);
   if (const auto given = std::exchange(stream.given_at, std::nullopt))
-    deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "queue"}},
-                                  seconds(now - *given));
+    deps_.runtime.metrics.observe(kPushStage, {{"stage", "queue"}}, now - *given);
   stream.transport->write(response);
 }
 
@@ -426,8 +437,8 @@ void Hub::on_write_done(StreamId id) {
   if (at == streams_.end()) return end(id);
   Stream& stream = at->second;
   OSM_CHECK(stream.session && stream.write_started);
-  deps_.runtime.metrics.observe("osm_push_stage_seconds", {{"stage", "write"}},
-                                seconds(deps_.runtime.clock.steady_now() - *stream.write_started));
+  deps_.runtime.metrics.observe(kPushStage, {{"stage", "write"}},
+                                deps_.runtime.clock.steady_now() - *stream.write_started);
   queue_.finished(std::exchange(stream.write_bytes, 0));
   stream.write_started.reset();
   stream.session->on_write_done();
@@ -472,8 +483,7 @@ void Hub::cut_stalled(SteadyTime now) {
     if (stream.write_started && *stream.write_started <= limit) open.push_back(id);
   for (const auto& [id, stream] : ending_)
     if (stream.write_started <= limit) ending.push_back(id);
-  deps_.runtime.metrics.add("osm_streams_stalled_total", {},
-                            static_cast<double>(open.size() + ending.size()));
+  deps_.runtime.metrics.add(kStreamsStalled, {}, open.size() + ending.size());
   for (StreamId id : open)
     close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
   for (StreamId id : ending) end(id, true);

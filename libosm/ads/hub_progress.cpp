@@ -16,6 +16,9 @@
 namespace osm::inline v1::ads {
 namespace {
 
+constexpr Histogram kPropagation{"osm_propagation_seconds",
+                                 "Seconds from a change until a proxy has acknowledged it"};
+
 // Time to wait for a proxy that was told to reconnect: Envoy tries every two seconds at most.
 constexpr std::chrono::seconds kReturnBound{10};
 
@@ -77,8 +80,8 @@ void Hub::note_change(Stream& stream, SteadyTime since) {
 
 void Hub::observe_change(Stream& stream) {
   if (stream.change.since == SteadyTime::max() || stream.applied < stream.change.generation) return;
-  deps_.runtime.metrics.observe("osm_propagation_seconds", {},
-                                seconds(deps_.runtime.clock.steady_now() - stream.change.since));
+  deps_.runtime.metrics.observe(kPropagation, {},
+                                deps_.runtime.clock.steady_now() - stream.change.since);
   stream.change = std::exchange(stream.later_changes, {});
 }
 

@@ -3,9 +3,19 @@
 #include <string_view>
 
 #include "ads/hub.hpp"
+#include "ads/metrics.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
+
+constexpr Counter kStreamsEnded{
+    "osm_streams_ended_total", "Streams of served proxies that ended, by code", {"code"}};
+constexpr Counter kProxyFlapping{"osm_proxy_flapping_total",
+                                 "Proxy certificates used from two addresses in turn"};
+constexpr Gauge kProxiesBehind{"osm_proxies_behind",
+                               "Proxies that have owed an answer for more than 10 seconds"};
+constexpr Gauge kUnfinishedWriteBytes{"osm_unfinished_write_bytes",
+                                      "Bytes of responses that are being written to proxies"};
 
 constexpr std::chrono::seconds kBehind{10};
 
@@ -28,14 +38,14 @@ void Hub::say(LogLevel level, std::string_view message, const Stream& stream,
 void Hub::report_zeros() const {
   MetricsSink& metrics = deps_.runtime.metrics;
   for (XdsType type : kXdsTypes)
-    metrics.add("osm_nack_total", {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 0);
+    metrics.add(kNacks, {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 0);
   for (ErrorCode code :
        {ErrorCode::kUnknownProxy, ErrorCode::kIdentityMismatch, ErrorCode::kCertificateExpired,
         ErrorCode::kPermissionDenied, ErrorCode::kWrongCertificateKind, ErrorCode::kNotReady})
-    metrics.add("osm_streams_refused_total", {{"code", error_code_text(code)}}, 0);
-  metrics.add("osm_streams_ended_total", {{"code", "hung-up"}}, 0);
-  metrics.add("osm_proxy_flapping_total", {}, 0);
-  metrics.add("osm_proxy_max_connections_rejected", {}, 0);
+    metrics.add(kStreamsRefused, {{"code", error_code_text(code)}}, 0);
+  metrics.add(kStreamsEnded, {{"code", "hung-up"}}, 0);
+  metrics.add(kProxyFlapping, {}, 0);
+  metrics.add(kProxyMaxConnectionsRejected, {}, 0);
 }
 
 void Hub::report_behind(SteadyTime now) {
@@ -47,23 +57,22 @@ void Hub::report_behind(SteadyTime now) {
       return sent.has_value() && now - *sent > kBehind;
     });
   }
-  deps_.runtime.metrics.set("osm_proxies_behind", {}, static_cast<double>(behind));
+  deps_.runtime.metrics.set(kProxiesBehind, {}, behind);
 }
 
 // Lengths as of now: the tick is a task of the strand, so those behind it have waited for it.
 void Hub::report_queues() const {
-  MetricsSink& metrics = deps_.runtime.metrics;
   const auto set = [&](std::string_view queue, std::size_t length) {
-    metrics.set("osm_queue_length", {{"queue", queue}}, static_cast<double>(length));
+    deps_.runtime.metrics.set(kQueueLength, {{"queue", queue}}, length);
   };
   set("tasks", deps_.waiting_tasks ? deps_.waiting_tasks() : 0);
   set("classes", classes_.waiting());
   set("streams", queue_.waiting());
-  metrics.set("osm_unfinished_write_bytes", {}, static_cast<double>(queue_.unfinished_bytes()));
+  deps_.runtime.metrics.set(kUnfinishedWriteBytes, {}, queue_.unfinished_bytes());
 }
 
 void Hub::report_flapping(const Stream& stream, LogField other) {
-  deps_.runtime.metrics.add("osm_proxy_flapping_total", {}, 1);
+  deps_.runtime.metrics.add(kProxyFlapping, {}, 1);
   say(LogLevel::kError, "one proxy certificate is used from two addresses: is its key stolen?",
       stream,
       {{"code", "proxy-flapping"},
@@ -79,8 +88,7 @@ void Hub::report_twins(SteadyTime now) {
 
 void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
   if (on_trial(stream)) return;  // a trial provokes refusals
-  deps_.runtime.metrics.add("osm_nack_total",
-                            {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 1);
+  deps_.runtime.metrics.add(kNacks, {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 1);
   const model::ProxyKey key = stream.key();
   progressed_.notify(&key);
   if (type != XdsType::kSecret)
@@ -97,7 +105,7 @@ void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detai
 void Hub::report_end(const Stream& stream, CloseCode code, const std::string& text) {
   const std::string_view reason = std::string_view(text).substr(0, text.find(':'));
   if (stream.session) {
-    deps_.runtime.metrics.add("osm_streams_ended_total", {{"code", reason}}, 1);
+    deps_.runtime.metrics.add(kStreamsEnded, {{"code", reason}}, 1);
     say(LogLevel::kInfo, "proxy disconnected", stream,
         {{"workload", stream.workload->workload.name.str()}, {"reason", text}});
   } else if (code != CloseCode::kCancelled) {
@@ -110,7 +118,7 @@ void Hub::report_end(const Stream& stream, CloseCode code, const std::string& te
 
 // The holder of a certificate can be refused as often as it likes.
 void Hub::report_refusal(std::string_view code, std::vector<LogField> fields) {
-  deps_.runtime.metrics.add("osm_streams_refused_total", {{"code", code}}, 1);
+  deps_.runtime.metrics.add(kStreamsRefused, {{"code", code}}, 1);
   const auto left_out = refusals_logged_.admit();
   if (!left_out) return;
   fields.insert(fields.begin(), {"code", std::string(code)});

@@ -1,4 +1,5 @@
 #include "ads/resource_cache.hpp"
+#include "ads/metrics.hpp"
 
 #include <algorithm>
 
@@ -18,7 +19,7 @@ EncodedPtr ResourceCache::get(const translate::Input& input) {
   }
   lock.unlock();
   auto resource = std::make_shared<const EncodedResource>(input.encode());
-  metrics_.add("osm_resources_encoded_total", {{"type", xds_type_text(input.type())}}, 1);
+  metrics_.add(kResourcesEncoded, {{"type", xds_type_text(input.type())}}, 1);
   lock.lock();
   slots_[key] = Slot{resource, false};
   if (slots_.size() > sweep_at_) sweep();

@@ -5,22 +5,10 @@ namespace osm::inline v1 {
 LabelledMetrics::LabelledMetrics(MetricsSink& sink, BracedLabels labels)
     : sink_(sink), labels_(labels.begin(), labels.end()) {}
 
-void LabelledMetrics::add(std::string_view counter, MetricLabels labels, double delta) {
-  sink_.add(counter, with(labels), delta);
-}
-
-void LabelledMetrics::set(std::string_view gauge, MetricLabels labels, double value) {
-  sink_.set(gauge, with(labels), value);
-}
-
-void LabelledMetrics::observe(std::string_view histogram, MetricLabels labels, double value) {
-  sink_.observe(histogram, with(labels), value);
-}
-
-std::vector<MetricLabel> LabelledMetrics::with(MetricLabels labels) const {
+void LabelledMetrics::record(const MetricDescriptor& metric, MetricLabels labels, double value) {
   std::vector<MetricLabel> all(labels_.begin(), labels_.end());
   all.insert(all.end(), labels.begin(), labels.end());
-  return all;
+  sink_.record(metric, all, value);
 }
 
 }  // namespace osm::inline v1

@@ -12,12 +12,34 @@
 
 #include "base/guarded.hpp"
 #include "base/pulse.hpp"
+#include "base/shared_metrics.hpp"
 #include "base/strand.hpp"
 #include "catalog/mesh_builder.hpp"
 #include "catalog/readiness_gate.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
+
+constexpr Gauge kEndpointsWaiting{"osm_endpoints_waiting",
+                                  "Endpoints that wait for their proxies before clients know them"};
+constexpr Counter kEndpointsAnnouncedLate{
+    "osm_endpoints_announced_late_total",
+    "Endpoints announced before their proxies had acknowledged that they serve"};
+constexpr Gauge kEndpointsProviderSynced{"osm_endpoints_provider_synced",
+                                         "1 once a provider has read its first complete list",
+                                         {"provider"}};
+constexpr Gauge kEndpointsProviderHealthy{
+    "osm_endpoints_provider_healthy", "1 while a provider's platform answers", {"provider"}};
+constexpr Gauge kProviderStaleness{
+    "osm_provider_staleness_seconds",
+    "Seconds for which what a provider says may have been out of date",
+    {"provider"}};
+constexpr Counter kMeshSnapshots{"osm_mesh_snapshots_total", "Snapshots of the mesh published"};
+constexpr Gauge kMeshGeneration{"osm_mesh_generation", "Changes of the mesh since the start"};
+constexpr Histogram kMeshSnapshotBuild{"osm_mesh_snapshot_build_seconds",
+                                       "Seconds to build a snapshot of the mesh"};
+constexpr Gauge kMeshServices{"osm_mesh_services", "Services of the mesh"};
+constexpr Gauge kMeshWorkloads{"osm_mesh_workloads", "Workloads of the mesh"};
 
 constexpr std::chrono::seconds kRetryAfter{1};
 constexpr std::chrono::seconds kStalenessPeriod{1};
@@ -240,8 +262,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       return;
     }
     report(*snapshot, clock_.steady_now() - begun);
-    metrics_.observe("osm_push_stage_seconds", {{"stage", "debounce"}},
-                     std::chrono::duration<double>(begun - since).count());
+    metrics_.observe(kPushStage, {{"stage", "debounce"}}, begun - since);
     set_waiting_for({});
     if (!stopped_) snapshots_.publish(snapshot);  // last: a subscriber may destroy the loop
   }
@@ -274,9 +295,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   // Arranges the build that announces the next of the waiting endpoints.
   void wait_for_proxies() {
     const std::size_t waiting = waiting_endpoints_.endpoints;  // written by the strand only
-    metrics_.set("osm_endpoints_waiting", {}, static_cast<double>(waiting));
-    metrics_.add("osm_endpoints_announced_late_total", {},
-                 static_cast<double>(gate_->announced_late() - reported_late_));
+    metrics_.set(kEndpointsWaiting, {}, waiting);
+    metrics_.add(kEndpointsAnnouncedLate, {}, gate_->announced_late() - reported_late_);
     reported_late_ = gate_->announced_late();
     endpoints_wait_ = waiting != 0;
     deadline_.reset();
@@ -315,9 +335,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     report_staleness();
     for (std::size_t i = 0; i < fresh.size(); ++i) {
       const ProviderStatus& now = fresh[i];
-      metrics_.set("osm_endpoints_provider_synced", {{"provider", now.id}}, now.synced ? 1 : 0);
-      metrics_.set("osm_endpoints_provider_healthy", {{"provider", now.id}},
-                   is_current(now) ? 1 : 0);
+      metrics_.set(kEndpointsProviderSynced, {{"provider", now.id}}, now.synced ? 1 : 0);
+      metrics_.set(kEndpointsProviderHealthy, {{"provider", now.id}}, is_current(now) ? 1 : 0);
       if (i < before.size() && before[i].synced != now.synced)
         log_.info("endpoints provider has synced", {{"provider", now.id}});
     }
@@ -336,8 +355,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         stale_since_[i] = now;
       }
       any |= stale_since_[i].has_value();
-      const auto age = std::chrono::duration<double>(now - stale_since_[i].value_or(now));
-      metrics_.set("osm_provider_staleness_seconds", {{"provider", providers_[i].id}}, age.count());
+      metrics_.set(kProviderStaleness, {{"provider", providers_[i].id}},
+                   now - stale_since_[i].value_or(now));
     }
     staleness_.reset();
     if (any)
@@ -348,12 +367,11 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
 
   // Logs every problem once when it appears and once when it is gone.
   void report(const model::MeshSnapshot& snapshot, std::chrono::nanoseconds took) {
-    metrics_.add("osm_mesh_snapshots_total", {}, 1);
-    metrics_.set("osm_mesh_generation", {}, static_cast<double>(snapshot.generation));
-    metrics_.observe("osm_mesh_snapshot_build_seconds", {},
-                     std::chrono::duration<double>(took).count());
-    metrics_.set("osm_mesh_services", {}, static_cast<double>(snapshot.services.size()));
-    metrics_.set("osm_mesh_workloads", {}, static_cast<double>(snapshot.workloads.size()));
+    metrics_.add(kMeshSnapshots, {}, 1);
+    metrics_.set(kMeshGeneration, {}, snapshot.generation);
+    metrics_.observe(kMeshSnapshotBuild, {}, took);
+    metrics_.set(kMeshServices, {}, snapshot.services.size());
+    metrics_.set(kMeshWorkloads, {}, snapshot.workloads.size());
     log_.debug("mesh snapshot", {{"generation", std::to_string(snapshot.generation)}});
     const auto& before = *problems_;
     const auto& now = *snapshot.problems;

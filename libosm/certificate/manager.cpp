@@ -15,12 +15,22 @@
 #include "base/backoff.hpp"
 #include "base/guarded.hpp"
 #include "base/maps.hpp"
+#include "base/shared_metrics.hpp"
 #include "base/strand.hpp"
 #include "certificate/issuance.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::certificate {
 namespace {
+
+constexpr Counter kCertIssueFailedCount{"osm_cert_issue_failed_count",
+                                        "Certificates that could not be issued"};
+constexpr Counter kCertIssuedCount{"osm_cert_issued_count", "Certificates issued"};
+constexpr Histogram kCertIssuedTime{"osm_cert_issued_time", "Seconds to issue a certificate"};
+constexpr Counter kCertRotatedCount{"osm_cert_rotated_count",
+                                    "Certificates replaced by newer ones"};
+constexpr Gauge kCertExpiry{"osm_cert_expiry_seconds",
+                            "Seconds until a held certificate ends, the least of its kind"};
 
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
@@ -34,7 +44,7 @@ constexpr nanoseconds kBackwards = seconds(30);
 constexpr Backoff kBackoff{seconds(1), std::chrono::minutes(5)};
 constexpr WallTime kNever = WallTime::max();
 // osm_cert_expiry_seconds without any certificate: a gauge cannot be taken back.
-constexpr double kEndless = std::numeric_limits<double>::infinity();
+constexpr std::chrono::duration<double> kEndless{std::numeric_limits<double>::infinity()};
 // First certificates go before renewals, whose old certificates are good for long.
 constexpr WallTime kAtOnce{};
 
@@ -76,7 +86,7 @@ class CachingManager final : public Manager {
         trust_bundle_(issuer_->trust_bundle_pem()),
         announcements_(runtime_.blocking),
         renewals_(runtime_.blocking) {
-    runtime_.metrics.add("osm_cert_issue_failed_count", {}, 0);  // for alerts on an increase
+    runtime_.metrics.add(kCertIssueFailedCount, {}, 0);  // for alerts on an increase
     renewals_.post([this] { look(); });
     issuer_changes_ = issuer_->subscribe([this] { renewals_.post([this] { look(); }); });
   }
@@ -242,12 +252,11 @@ class CachingManager final : public Manager {
 
   Result<CertificatePtr> count(Result<Certificate> issued, SteadyTime start) {
     if (!issued) {
-      runtime_.metrics.add("osm_cert_issue_failed_count", {}, 1);
+      runtime_.metrics.add(kCertIssueFailedCount, {}, 1);
       return issued.error();
     }
-    const std::chrono::duration<double> took = runtime_.clock.steady_now() - start;
-    runtime_.metrics.add("osm_cert_issued_count", {}, 1);
-    runtime_.metrics.observe("osm_cert_issued_time", {}, took.count());
+    runtime_.metrics.add(kCertIssuedCount, {}, 1);
+    runtime_.metrics.observe(kCertIssuedTime, {}, runtime_.clock.steady_now() - start);
     return CertificatePtr(std::make_shared<const Certificate>(*std::move(issued)));
   }
 
@@ -273,7 +282,7 @@ class CachingManager final : public Manager {
               const Landing& landing) {
     const std::string& name = subject.common_name.str();
     if (issued) {
-      if (landing.replaced) runtime_.metrics.add("osm_cert_rotated_count", {}, 1);
+      if (landing.replaced) runtime_.metrics.add(kCertRotatedCount, {}, 1);
       runtime_.log.info(landing.replaced ? "certificate renewed" : "certificate issued",
                         {{"common_name", name}, {"fingerprint", (*issued)->fingerprint}});
     } else if (!landing.still_valid) {
@@ -349,13 +358,9 @@ class CachingManager final : public Manager {
     armed_for_ = now + left;
     const std::optional<std::size_t> due = count_due(now);
     lock.unlock();
-    if (due)
-      runtime_.metrics.set("osm_queue_length", {{"queue", "certificates"}},
-                           static_cast<double>(*due));
-    const std::chrono::duration<double> life = first_end - now;
+    if (due) runtime_.metrics.set(kQueueLength, {{"queue", "certificates"}}, *due);
     if (first_end != kNever || expiry_shown_)
-      runtime_.metrics.set("osm_cert_expiry_seconds", {},
-                           first_end != kNever ? life.count() : kEndless);
+      runtime_.metrics.set(kCertExpiry, {}, first_end != kNever ? first_end - now : kEndless);
     expiry_shown_ = first_end != kNever;
     if (left == nanoseconds::zero()) {
       renewals_.post([this] { renew_next(); });

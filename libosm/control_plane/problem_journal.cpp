@@ -3,6 +3,9 @@
 namespace osm::inline v1::control_plane {
 namespace {
 
+constexpr Gauge kProblems{
+    "osm_problems", "Problems with objects and roots, by code and severity", {"code", "severity"}};
+
 // Other errors leave out a part of the mesh; with a root all of it ends.
 LogLevel level_of(const Problem& problem) {
   if (problem.code == ErrorCode::kCertificateExpired) return LogLevel::kError;
@@ -93,7 +96,7 @@ void ProblemJournal::refresh() {
   for (auto& [code, count] : counted_) count = 0;
   for (const Problem& problem : list()) counted_[problem.code] += 1;
   for (const auto& [code, count] : counted_)
-    metrics_.set("osm_problems",
+    metrics_.set(kProblems,
                  {{"code", error_code_text(code)}, {"severity", severity_text(severity_of(code))}},
                  count);
   changed_.notify();

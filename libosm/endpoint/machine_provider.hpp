@@ -23,10 +23,10 @@ struct MachineProviderOptions {
   LogSink& log;
   MetricsSink& metrics;
   const char* synced_message;
-  const char* recomputed_metric;
-  const char* decoded_metric = nullptr;  // counts decoded objects; null: none
-  DrainedMachines* drained = nullptr;    // null: no machine is drained
-  ResourceResolver* resolver = nullptr;  // null: nobody resolves
+  Counter recomputed_metric;
+  std::optional<Counter> decoded_metric{};  // counts decoded objects
+  DrainedMachines* drained = nullptr;       // null: no machine is drained
+  ResourceResolver* resolver = nullptr;     // null: nobody resolves
   // Problem of each object that names a resource, if nobody resolves.
   std::string unresolved{};
 };
@@ -80,7 +80,7 @@ std::unique_ptr<Interface> make_machine_provider(const MachineProviderOptions& o
           .read =
               [options](MachineTable& of, const ObjectKey& key, const Object* object) {
                 if (object && options.decoded_metric)
-                  options.metrics.add(options.decoded_metric, {}, 1);
+                  options.metrics.add(*options.decoded_metric, {}, 1);
                 of.set_machine(key.name, object ? options.decode(*object) : DecodedMachine());
               },
           .add_problems =

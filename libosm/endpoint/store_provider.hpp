@@ -45,8 +45,8 @@ struct StoreProviderOptions {
   MeshSpec& mesh_spec;
   LogSink& log;
   MetricsSink& metrics;
-  const char* synced_message;     // logged once
-  const char* recomputed_metric;  // counts recomputed Services
+  const char* synced_message;  // logged once
+  Counter recomputed_metric;   // counts recomputed Services
   std::function<Table(const std::string& ns)> make_table;
   // Puts an object into the table of its namespace; null: it is gone.
   std::function<void(Table& table, const ObjectKey& key, const Object* object)> read;
@@ -290,7 +290,7 @@ class StoreProvider final : public Interface {
     if (options_.resolver) follow_resources();
     for (const std::string& ns : std::exchange(touched_, {})) {
       const TableChanges changes = tables_.at(ns).update();
-      options_.metrics.add(options_.recomputed_metric, {}, static_cast<double>(changes.recomputed));
+      options_.metrics.add(options_.recomputed_metric, {}, changes.recomputed);
       news.services.insert(news.services.end(), changes.services.begin(), changes.services.end());
       news.workloads.insert(news.workloads.end(), changes.workloads.begin(),
                             changes.workloads.end());

@@ -15,9 +15,14 @@
 #include <vector>
 
 #include "osm/inject/admission.hpp"
+#include "osm/metrics.hpp"
 #include "osm/result.hpp"
 
 namespace osm::inline v1::inject {
+
+inline constexpr Counter kAdmissionWebhookResponse{"osm_admission_webhook_response_total",
+                                                   "Answers of the webhooks, by kind of object",
+                                                   {"kind", "success"}};
 
 // An API server accepts objects of 3 MB; an update also contains the old object.
 inline constexpr std::size_t kMaxReviewBytes = 7 * 1024 * 1024;

@@ -21,6 +21,14 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Counter kInjectorRequests{
+    "osm_injector_requests_total", "Admissions of pods, by outcome", {"outcome"}};
+constexpr Counter kInjectorLimited{
+    "osm_injector_limited_total", "Pods refused beyond a limit of injections, by limit", {"limit"}};
+constexpr Histogram kInjectorRequest{"osm_injector_request_seconds",
+                                     "Seconds to answer the admission of a pod, by outcome",
+                                     {"outcome"}};
+
 class InjectorImpl final : public Injector {
  public:
   explicit InjectorImpl(InjectorOptions options)
@@ -30,9 +38,9 @@ class InjectorImpl final : public Injector {
         refusals_logged_(options_.runtime.clock) {
     // An alert sees the first increase of a counter that begins at 0.
     for (const char* outcome : {"injected", "untouched", "refused", "malformed", "limited"})
-      options_.runtime.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 0);
+      options_.runtime.metrics.add(kInjectorRequests, {{"outcome", outcome}}, 0);
     for (const char* limit : {"rate", "namespace_rate", "secrets", "namespace_secrets"})
-      options_.runtime.metrics.add("osm_injector_limited_total", {{"limit", limit}}, 0);
+      options_.runtime.metrics.add(kInjectorLimited, {{"limit", limit}}, 0);
   }
 
   AdmissionAnswer review(std::string_view body, std::string_view client) override {
@@ -55,11 +63,10 @@ class InjectorImpl final : public Injector {
       return AdmissionResponse::refused(
           response.error().with_context("osm-injector cannot inject the sidecar"));
     });
-    const std::chrono::duration<double> took = options_.runtime.clock.steady_now() - start;
-    options_.runtime.metrics.add("osm_injector_requests_total", {{"outcome", outcome}}, 1);
-    options_.runtime.metrics.observe("osm_injector_request_seconds", {{"outcome", outcome}},
-                                     took.count());
-    options_.runtime.metrics.add("osm_admission_webhook_response_total",
+    const auto took = options_.runtime.clock.steady_now() - start;
+    options_.runtime.metrics.add(kInjectorRequests, {{"outcome", outcome}}, 1);
+    options_.runtime.metrics.observe(kInjectorRequest, {{"outcome", outcome}}, took);
+    options_.runtime.metrics.add(kAdmissionWebhookResponse,
                                  {{"kind", "Pod"}, {"success", refused ? "false" : "true"}}, 1);
     return answer;
   }
@@ -157,7 +164,7 @@ class InjectorImpl final : public Injector {
   }
 
   AdmissionResponse refuse(const AdmissionRequest& request, const InjectionGate::Refusal& limited) {
-    options_.runtime.metrics.add("osm_injector_limited_total", {{"limit", limited.limit}}, 1);
+    options_.runtime.metrics.add(kInjectorLimited, {{"limit", limited.limit}}, 1);
     if (limited.left_out)
       options_.runtime.log.warning("pod refused, beyond a limit of injections",
                                    {{"namespace", request.ns},

@@ -130,7 +130,7 @@ class MeshValidator final : public Validator {
     return answer_admission(body, [this](const AdmissionRequest& request) {
       AdmissionResponse response = decide(request);
       // Count known kinds only: users choose kind names, and label values must be bounded.
-      metrics_.add("osm_admission_webhook_response_total",
+      metrics_.add(kAdmissionWebhookResponse,
                    {{"kind", kind_of(request) != nullptr ? request.kind : "other"},
                     {"success", response.allowed ? "true" : "false"}},
                    1);

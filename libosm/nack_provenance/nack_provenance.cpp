@@ -4,11 +4,16 @@
 #include <array>
 #include <utility>
 
+#include "ads/metrics.hpp"
 #include "base/maps.hpp"
 #include "base/utf8.hpp"
 
 namespace osm::inline v1::nack_provenance {
 namespace {
+
+constexpr Counter kNackTrials{"osm_nack_trials_total",
+                              "Trials on proxies that search for what they refuse, by outcome",
+                              {"outcome"}};
 
 // Number of objects that a verdict tells apart, of those that may not be left out.
 constexpr std::size_t kComparedAlone = 16;
@@ -265,8 +270,7 @@ void NackProvenance::on_trial(const ads::TrialResult& result,
                               const std::function<void(bool)>& then) {
   search_->trial = nullptr;
   options_.runtime.metrics.add(
-      "osm_nack_trials_total",
-      {{"outcome", kOutcomes.at(static_cast<std::size_t>(result.outcome))}}, 1);
+      kNackTrials, {{"outcome", kOutcomes.at(static_cast<std::size_t>(result.outcome))}}, 1);
   if (result.outcome == Outcome::kGone) return pause_proxy();
   if (result.outcome == Outcome::kTimedOut) return report_no_object("it does not answer");
   if (result.outcome == Outcome::kRefused) {
@@ -395,8 +399,7 @@ void NackProvenance::conclude(const ObjectSet& objects) {
          {"trials", std::to_string(search_->trials)},
          {"found_by", elsewhere ? *elsewhere : ""},
          {"detail", refusal.detail}});
-    options_.runtime.metrics.add("osm_nack_total", {{"type", type}, {"object_kind", object.kind}},
-                                 1);
+    options_.runtime.metrics.add(ads::kNacks, {{"type", type}, {"object_kind", object.kind}}, 1);
     judged.verdicts[object] = {refusal.workload, refusal.type,
                                to_utf8(refusal.detail.substr(0, Verdict::kDetailBytes))};
   }
@@ -434,7 +437,7 @@ void NackProvenance::report_no_object(const std::string& cause) {
                               {"type", std::string(xds_type_text(refusal.type))},
                               {"cause", keeps_too_much() ? cause + kKeepsTooMuch : cause},
                               {"detail", refusal.detail}});
-  options_.runtime.metrics.add("osm_nack_total",
+  options_.runtime.metrics.add(ads::kNacks,
                                {{"type", xds_type_text(refusal.type)}, {"object_kind", "none"}}, 1);
   pause_proxy();
 }

@@ -28,9 +28,11 @@
 namespace osm::inline v1::net {
 namespace {
 
+constexpr Counter kLogLinesDropped{"osm_log_lines_dropped_total",
+                                   "Log lines that could not be written"};
+
 using std::chrono::steady_clock;
 
-constexpr const char* kLinesDropped = "osm_log_lines_dropped_total";
 constexpr std::chrono::seconds kGrace{1};  // for the lines that wait when the log is destroyed
 constexpr int kLookMs = 100;               // whether the log ends, while nobody reads
 
@@ -184,7 +186,7 @@ class JsonLog::Writer {
   }
 
   void count(double dropped) {
-    if (metrics_ != nullptr) metrics_->add(kLinesDropped, {}, dropped);
+    if (metrics_ != nullptr) metrics_->add(kLogLinesDropped, {}, dropped);
   }
 
   const Descriptor own_;

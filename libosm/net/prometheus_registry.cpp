@@ -7,12 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "osm/runtime/metric_descriptions.hpp"
-
 namespace osm::inline v1::net {
 namespace {
 
-constexpr std::string_view kDropped = "osm_metrics_dropped_total";
+constexpr Counter kMetricsDropped{
+    "osm_metrics_dropped_total", "Values that could not be kept, by reason", {"reason"}};
 
 bool valid_name(std::string_view name, bool colon) {
   if (name.empty() || (name.front() >= '0' && name.front() <= '9')) return false;
@@ -70,99 +69,74 @@ void append_sample(std::string& out, std::string_view name, std::string_view suf
   (out += ' ').append(value) += '\n';
 }
 
-// HELP of the library's own metric; empty: the metric is another one.
-std::string_view help_of(std::string_view name) {
-  const auto all = metric_descriptions();
-  const auto at = std::ranges::lower_bound(all, name, {}, &MetricDescription::name);
-  return at != all.end() && at->name == name ? at->help : std::string_view();
-}
-
 }  // namespace
 
-void PrometheusRegistry::describe(std::string_view name, std::string_view help) {
+void PrometheusRegistry::record(const MetricDescriptor& metric, MetricLabels labels, double value) {
   std::lock_guard lock(mutex_);
-  help_[std::string(name)] = std::string(help);
-}
-
-void PrometheusRegistry::add(std::string_view counter, MetricLabels labels, double delta) {
-  std::lock_guard lock(mutex_);
-  if (!(delta >= 0)) return drop("negative");  // NaN too
-  if (Series* series = find(Kind::kCounter, counter, labels)) series->value += delta;
-}
-
-void PrometheusRegistry::set(std::string_view gauge, MetricLabels labels, double value) {
-  std::lock_guard lock(mutex_);
-  if (Series* series = find(Kind::kGauge, gauge, labels)) series->value = value;
-}
-
-void PrometheusRegistry::observe(std::string_view histogram, MetricLabels labels, double value) {
-  std::lock_guard lock(mutex_);
-  if (std::isnan(value)) return drop("not_a_number");
-  Series* series = find(Kind::kHistogram, histogram, labels);
+  if (metric.kind == MetricKind::kCounter && !(value >= 0)) return drop("negative");  // NaN too
+  if (metric.kind == MetricKind::kHistogram && std::isnan(value)) return drop("not_a_number");
+  Series* series = find(metric, labels);
   if (!series) return;
-  series->value += value;
+  series->value = metric.kind == MetricKind::kGauge ? value : series->value + value;
+  if (metric.kind != MetricKind::kHistogram) return;
   ++series->count;
   const auto bucket = std::lower_bound(kBuckets.begin(), kBuckets.end(), value);
   if (bucket != kBuckets.end())
     ++series->buckets[static_cast<std::size_t>(bucket - kBuckets.begin())];
 }
 
-PrometheusRegistry::Series* PrometheusRegistry::find(Kind kind, std::string_view name,
+PrometheusRegistry::Series* PrometheusRegistry::find(const MetricDescriptor& metric,
                                                      MetricLabels labels) {
   const auto text = label_text(labels);
-  if (!text || !valid_name(name, true)) return drop("invalid_name"), nullptr;
-  auto family = families_.find(name);
-  if (family == families_.end()) {
-    family = families_.emplace(std::string(name), Family{kind, {}}).first;
-  } else if (family->second.kind != kind) {
-    return drop("other_kind"), nullptr;
-  }
-  auto& series = family->second.series;
+  if (!text || !valid_name(metric.name, true)) return drop("invalid_name"), nullptr;
+  Family& family = family_of(metric);
+  if (family.kind != metric.kind) return drop("other_kind"), nullptr;
+  auto& series = family.series;
   if (const auto at = series.find(*text); at != series.end()) return &at->second;
   if (series.size() >= max_series_) return drop("too_many_series"), nullptr;
   return &series[*text];
 }
 
+PrometheusRegistry::Family& PrometheusRegistry::family_of(const MetricDescriptor& metric) {
+  const auto at = families_.find(metric.name);
+  if (at != families_.end()) return at->second;
+  return families_.emplace(metric.name, Family{metric.kind, std::string(metric.help), {}})
+      .first->second;
+}
+
 void PrometheusRegistry::drop(std::string_view reason) {
-  families_[std::string(kDropped)].series[fmt::format("reason=\"{}\"", reason)].value += 1;
+  family_of(kMetricsDropped).series[fmt::format("reason=\"{}\"", reason)].value += 1;
 }
 
 std::string PrometheusRegistry::expose() const {
+  static constexpr std::string_view kKinds[] = {"counter", "gauge", "histogram"};
   std::string out;
   std::lock_guard lock(mutex_);
   for (const auto& [name, family] : families_) {
-    const auto own = help_.find(name);
-    if (const auto help = own != help_.end() ? std::string_view(own->second) : help_of(name);
-        !help.empty()) {
+    if (!family.help.empty()) {
       (out += "# HELP ").append(name) += ' ';
-      append_escaped(out, help, false);
+      append_escaped(out, family.help, false);
       out.push_back('\n');
     }
-    append_family(out, name, family);
+    out += fmt::format("# TYPE {} {}\n", name, kKinds[static_cast<int>(family.kind)]);
+    for (const auto& [labels, series] : family.series) {
+      if (family.kind != MetricKind::kHistogram) {
+        append_sample(out, name, "", labels, number_text(series.value));
+        continue;
+      }
+      const std::string prefix = labels.empty() ? "" : labels + ',';
+      std::uint64_t cumulative = 0;
+      for (std::size_t i = 0; i < kBuckets.size(); ++i) {
+        cumulative += series.buckets[i];
+        append_sample(out, name, "_bucket", prefix + "le=\"" + number_text(kBuckets[i]) + '"',
+                      std::to_string(cumulative));
+      }
+      append_sample(out, name, "_bucket", prefix + "le=\"+Inf\"", std::to_string(series.count));
+      append_sample(out, name, "_sum", labels, number_text(series.value));
+      append_sample(out, name, "_count", labels, std::to_string(series.count));
+    }
   }
   return out;
-}
-
-void PrometheusRegistry::append_family(std::string& out, const std::string& name,
-                                       const Family& family) {
-  static constexpr std::string_view kKinds[] = {"counter", "gauge", "histogram"};
-  out += fmt::format("# TYPE {} {}\n", name, kKinds[static_cast<int>(family.kind)]);
-  for (const auto& [labels, series] : family.series) {
-    if (family.kind != Kind::kHistogram) {
-      append_sample(out, name, "", labels, number_text(series.value));
-      continue;
-    }
-    const std::string prefix = labels.empty() ? "" : labels + ',';
-    std::uint64_t cumulative = 0;
-    for (std::size_t i = 0; i < kBuckets.size(); ++i) {
-      cumulative += series.buckets[i];
-      append_sample(out, name, "_bucket", prefix + "le=\"" + number_text(kBuckets[i]) + '"',
-                    std::to_string(cumulative));
-    }
-    append_sample(out, name, "_bucket", prefix + "le=\"+Inf\"", std::to_string(series.count));
-    append_sample(out, name, "_sum", labels, number_text(series.value));
-    append_sample(out, name, "_count", labels, std::to_string(series.count));
-  }
 }
 
 }  // namespace osm::inline v1::net

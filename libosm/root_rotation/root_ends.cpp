@@ -12,6 +12,10 @@ namespace osm::inline v1 {
 namespace root_rotation {
 namespace {
 
+constexpr Gauge kRootNotAfter{"osm_root_not_after_seconds",
+                              "End of a trusted root, in seconds since 1970, by root",
+                              {"root"}};
+
 constexpr std::chrono::days kWarnBefore{30};
 
 }  // namespace
@@ -30,17 +34,15 @@ void fill_in_end(RootStatus& status, const RootRecord& root, const certificate::
 
 // A sink keeps a series for ever. A root that is no longer trusted never ends.
 void RootEndMetric::set(const std::vector<RootStatus>& roots) {
-  constexpr const char* kGauge = "osm_root_not_after_seconds";
   std::set<std::string> before = std::exchange(shown_, {});
   for (const RootStatus& root : roots) {
     if (!root.not_after) continue;
-    const std::chrono::duration<double> end = root.not_after->time_since_epoch();
-    metrics_.set(kGauge, {{"root", root.name}}, end.count());
+    metrics_.set(kRootNotAfter, {{"root", root.name}}, root.not_after->time_since_epoch());
     before.erase(root.name);
     shown_.insert(root.name);
   }
   for (const std::string& gone : before)
-    metrics_.set(kGauge, {{"root", gone}}, std::numeric_limits<double>::infinity());
+    metrics_.set(kRootNotAfter, {{"root", gone}}, std::numeric_limits<double>::infinity());
 }
 
 }  // namespace root_rotation

@@ -22,6 +22,8 @@ namespace osm::inline v1 {
 namespace root_rotation {
 namespace {
 
+constexpr Gauge kCaSigns{"osm_ca_signs", "1 while the CA signs, as far as it was asked"};
+
 using certificate::Issuer;
 using std::chrono::seconds;
 
@@ -413,7 +415,7 @@ class Rotation final : public RootRotation {
       fill_in_end(all.back(), root, candidates_.issuer_of(root.name).get());
     }
     end_metric_.set(all);
-    options_.runtime.metrics.set("osm_ca_signs", {}, roots_->health().ok() ? 1 : 0);
+    options_.runtime.metrics.set(kCaSigns, {}, roots_->health().ok() ? 1 : 0);
     std::vector<Problem> problems = problems_of(all, options_.runtime.clock.wall_now());
     RotationInput seen = input({});
     {

@@ -23,6 +23,12 @@
 namespace osm::inline v1::spec {
 namespace {
 
+constexpr Histogram kSpecDirectoryLoad{"osm_spec_directory_load_seconds",
+                                       "Seconds to read the mesh directory"};
+constexpr Counter kFilesRead{"osm_spec_file_reads_total", "Files of the mesh directory read"};
+constexpr Counter kFilesParsed{"osm_spec_file_parses_total", "Files of the mesh directory parsed"};
+constexpr Gauge kSpecFiles{"osm_spec_files", "Files in the mesh directory"};
+
 using std::chrono::milliseconds;
 
 constexpr auto kCoalesce = milliseconds(5);
@@ -124,8 +130,7 @@ class DirectoryStore final : public ObjectStore {
     first_ = false;
     absorb_events();
     finish_round();
-    metrics_.observe("osm_spec_directory_load_seconds", {},
-                     std::chrono::duration<double>(clock_.steady_now() - start).count());
+    metrics_.observe(kSpecDirectoryLoad, {}, clock_.steady_now() - start);
     log_.info("mesh directory read", {{"directory", directory_},
                                       {"files", std::to_string(known_.size())},
                                       {"synced", has_synced() ? "true" : "false"}});
@@ -158,9 +163,8 @@ class DirectoryStore final : public ObjectStore {
 
   void flush() {
     absorb_events();
-    const auto closed = std::exchange(closed_, {});
     const auto dirty = std::exchange(dirty_, {});
-    for (const std::string& path : closed) look(path, true);
+    for (const std::string& path : std::exchange(closed_, {})) look(path, true);
     if (std::exchange(rescan_, false)) {
       scan();
     } else {
@@ -282,14 +286,10 @@ class DirectoryStore final : public ObjectStore {
 
     source_problems_.clear();
     for (const auto& [below, why] : found.unreadable)
-      source_problems_.push_back(
-          {ErrorCode::kUnreadableSource,
-           {},
-           full_path(below),
-           0,
-           "",
-           "the directory cannot be read (" + why +
-               "); what was last read from it stays in force. Restore it or its permissions"});
+      add_source_problem(
+          full_path(below),
+          "the directory cannot be read (" + why +
+              "); what was last read from it stays in force. Restore it or its permissions");
     judge_root(found);
     if (std::exchange(distrust_, false))
       for (auto& [path, file] : known_) file.signature.reset();
@@ -312,13 +312,13 @@ class DirectoryStore final : public ObjectStore {
     const bool replaced = found.root != std::exchange(root_, found.root);
     refilling_ = !known_.empty() && found.files.empty() && (replaced || refilling_);
     if (!refilling_) return;
-    source_problems_.push_back({ErrorCode::kUnreadableSource,
-                                {},
-                                directory_,
-                                0,
-                                "",
-                                "the directory came back empty; the objects of its predecessor "
-                                "stay in effect until it holds an object file"});
+    add_source_problem(directory_,
+                       "the directory came back empty; the objects of its predecessor "
+                       "stay in effect until it holds an object file");
+  }
+
+  void add_source_problem(const std::string& path, const std::string& cause) {
+    source_problems_.push_back({ErrorCode::kUnreadableSource, {}, path, 0, "", cause});
   }
 
   static bool under_unreadable(const std::string& path, const DirectoryScan& found) {
@@ -368,7 +368,7 @@ class DirectoryStore final : public ObjectStore {
       return;
     }
     auto content = read_file(full_path(path));
-    metrics_.add("osm_spec_file_reads_total", {}, 1);
+    metrics_.add(kFilesRead, {}, 1);
     // A writer may have begun meanwhile, or even finished. Then the content may be half a file, and
     // the writer's close event triggers another read.
     absorb_events();
@@ -412,7 +412,7 @@ class DirectoryStore final : public ObjectStore {
     if (same) return;
     ObjectFile objects = read_object_file(content.bytes, full_path(path), kinds_);
     for (auto& object : objects.objects) object = seen_.placed(std::move(object));
-    metrics_.add("osm_spec_file_parses_total", {}, 1);
+    metrics_.add(kFilesParsed, {}, 1);
     std::lock_guard lock(mutex_);
     index_.put(path, std::move(objects));
   }
@@ -440,7 +440,7 @@ class DirectoryStore final : public ObjectStore {
       }
     }
     if (seen_.end_look() && record_) record_->save(seen_.text());
-    metrics_.set("osm_spec_files", {}, static_cast<double>(known_.size()));
+    metrics_.set(kSpecFiles, {}, known_.size());
     if (!changes.keys.empty() || more) notifier_.notify(changes.keys);
   }
 

@@ -16,6 +16,8 @@
 namespace osm::inline v1::spec {
 namespace {
 
+constexpr Counter kSpecDecoded{"osm_spec_decoded_total", "Objects decoded, by kind", {"kind"}};
+
 class StoreMeshSpec final : public MeshSpec {
  public:
   explicit StoreMeshSpec(const MeshSpecOptions& options)
@@ -245,7 +247,7 @@ class StoreMeshSpec final : public MeshSpec {
   bool read_entry(const std::shared_ptr<const Object>& object, Entry& entry, Decode decode) {
     if (entry.object == object) return true;
     auto decoded = decode(*object);
-    metrics_.add("osm_spec_decoded_total", {{"kind", object->key.kind}}, 1);
+    metrics_.add(kSpecDecoded, {{"kind", object->key.kind}}, 1);
     entry.object = object;
     entry.problems = std::move(decoded.problems);
     if (decoded.value && !(entry.value && *entry.value == *decoded.value))

@@ -51,19 +51,12 @@ CapturingMetrics::Series CapturingMetrics::series(std::string_view name, MetricL
   return key;
 }
 
-void CapturingMetrics::add(std::string_view counter, MetricLabels labels, double delta) {
+void CapturingMetrics::record(const MetricDescriptor& metric, MetricLabels labels, double value) {
+  const Series key = series(metric.name, labels);
   std::lock_guard lock(mutex_);
-  values_[series(counter, labels)] += delta;
-}
-
-void CapturingMetrics::set(std::string_view gauge, MetricLabels labels, double value) {
-  std::lock_guard lock(mutex_);
-  values_[series(gauge, labels)] = value;
-}
-
-void CapturingMetrics::observe(std::string_view histogram, MetricLabels labels, double value) {
-  std::lock_guard lock(mutex_);
-  observations_[series(histogram, labels)].push_back(value);
+  if (metric.kind == MetricKind::kHistogram) return observations_[key].push_back(value);
+  double& kept = values_[key];
+  kept = metric.kind == MetricKind::kCounter ? kept + value : value;
 }
 
 double CapturingMetrics::value(std::string_view name, BracedLabels labels) const {

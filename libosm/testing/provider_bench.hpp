@@ -41,9 +41,7 @@ class NullLog final : public LogSink {
 
 class NullMetrics final : public MetricsSink {
  public:
-  void add(std::string_view, MetricLabels, double) override {}
-  void set(std::string_view, MetricLabels, double) override {}
-  void observe(std::string_view, MetricLabels, double) override {}
+  void record(const MetricDescriptor&, MetricLabels, double) override {}
 };
 
 // One platform and its provider. A clause about merging has two of them.

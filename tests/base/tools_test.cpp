@@ -197,10 +197,11 @@ TEST_CASE("two meshes with labelled metrics do not overwrite each other's gauges
   LabelledMetrics east(shared, {{"mesh", "east"}});
   LabelledMetrics west(shared, {{"mesh", std::string("west")}});
   MetricsSink& of_east = east;
-  of_east.set("osm_proxies", {}, 1);
-  west.set("osm_proxies", {}, 2);
-  west.add("osm_requests_total", {{"code", "200"}}, 3);
-  east.observe("osm_request_seconds", {{"code", "200"}}, 0.5);
+  constexpr Gauge kProxies{"osm_proxies", ""};
+  of_east.set(kProxies, {}, 1);
+  west.set(kProxies, {}, 2);
+  west.add(Counter{"osm_requests_total", "", {"code"}}, {{"code", "200"}}, 3);
+  east.observe(Histogram{"osm_request_seconds", "", {"code"}}, {{"code", "200"}}, 0.5);
   CHECK(shared.value("osm_proxies", {{"mesh", "east"}}) == 1);
   CHECK(shared.value("osm_proxies", {{"mesh", "west"}}) == 2);
   CHECK_FALSE(shared.has("osm_proxies"));

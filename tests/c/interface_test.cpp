@@ -283,7 +283,7 @@ TEST_SUITE("c interface") {
     CHECK(osm_mesh_wait_ready(mesh.get, 30000, nullptr) == 0);
     CHECK(mesh.ask("/v1/problems") == R"({"problems":[]})");
     CHECK(mesh.ask("/v1/proxies") == R"({"proxies":[],"expected":[],"participants":[]})");
-    CHECK(contains(mesh.ask("/metrics"), "# TYPE osm_"));
+    CHECK(contains(mesh.ask("/metrics"), "# HELP osm_mesh_snapshots_total Snapshots of "));
     CHECK(contains(mesh.ask("/v1/nothing"), "not-found: "));
     CHECK(contains(mesh.ask("nothing"), "invalid-argument: "));
     CHECK(contains(mesh.ask("/v1/policy/check?source=x"), "invalid-argument: source 'x'"));

@@ -45,9 +45,7 @@ struct NoLog final : LogSink {
   void write(LogLevel, std::string_view, std::span<const LogField>) override {}
 };
 struct NoMetrics final : MetricsSink {
-  void add(std::string_view, MetricLabels, double) override {}
-  void set(std::string_view, MetricLabels, double) override {}
-  void observe(std::string_view, MetricLabels, double) override {}
+  void record(const MetricDescriptor&, MetricLabels, double) override {}
 };
 
 // Free memory is handed back first, so that what is counted is what is held.

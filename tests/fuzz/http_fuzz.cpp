@@ -168,8 +168,7 @@ void write(std::string_view text) {
   require(!fault, "any error is JSON", error);
 
   net::PrometheusRegistry registry;
-  registry.describe("osm_problem", "1 for each problem");
-  registry.set("osm_problem", {{"cause", text}}, 1);
+  registry.set(Gauge{"osm_problem", "1 for each problem", {"cause"}}, {{"cause", text}}, 1);
   const std::string exposition = registry.expose();
   std::size_t samples = 0;
   for (std::size_t at = 0; at < exposition.size();) {

@@ -15,9 +15,7 @@ class QuietLog final : public LogSink {
 
 class QuietMetrics final : public MetricsSink {
  public:
-  void add(std::string_view, MetricLabels, double) override {}
-  void set(std::string_view, MetricLabels, double) override {}
-  void observe(std::string_view, MetricLabels, double) override {}
+  void record(const MetricDescriptor&, MetricLabels, double) override {}
 };
 
 }  // namespace osm::fuzz

@@ -64,7 +64,7 @@ TEST_SUITE("OwnRuntime") {
 
   TEST_CASE("metrics can be exposed") {
     const OwnRuntime own;
-    own.metrics.add("made_total", {}, 1);
+    own.metrics.add(Counter{"made_total", ""}, {}, 1);
     CHECK(own.registry().expose().find("made_total 1") != std::string::npos);
   }
 

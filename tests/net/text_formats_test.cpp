@@ -1,13 +1,12 @@
 // Addresses, query text and metrics cannot be forged by their content.
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <chrono>
 #include <limits>
 #include <string>
 
 #include "osm/net/address.hpp"
 #include "osm/net/http.hpp"
-#include "osm/runtime/metric_descriptions.hpp"
 #include "osm/runtime/prometheus_registry.hpp"
 
 using namespace osm;
@@ -51,25 +50,15 @@ TEST_SUITE("net::query text") {
 }
 
 TEST_SUITE("net::PrometheusRegistry") {
-  TEST_CASE("the library's metrics have their text of HELP, also in an embedder's registry") {
-    PrometheusRegistry registry;
-    registry.set("osm_replicas", {}, 2);
-    registry.set("osm_of_the_host", {}, 1);
-    CHECK(registry.expose() ==
-          "# TYPE osm_of_the_host gauge\nosm_of_the_host 1\n"
-          "# HELP osm_replicas Live replicas of the controller, as this one sees them\n"
-          "# TYPE osm_replicas gauge\nosm_replicas 2\n");
-    CHECK(std::ranges::is_sorted(metric_descriptions(), {}, &MetricDescription::name));
-  }
-
   TEST_CASE("counters and gauges are exposed with help, type and ordered, escaped labels") {
+    constexpr Counter kX{"osm_x_total", "What \\ happened\nso far", {"a", "b"}};
+    constexpr Gauge kY{"osm_y", "", {"type"}};
     PrometheusRegistry registry;
-    registry.describe("osm_x_total", "What \\ happened\nso far");
-    registry.add("osm_x_total", {{"b", "2"}, {"a", "say \"hi\"\n\\"}}, 1);
-    registry.add("osm_x_total", {{"a", "say \"hi\"\n\\"}, {"b", "2"}}, 2);
-    registry.add("osm_x_total", {}, 0.5);
-    registry.set("osm_y", {{"type", "CDS"}}, 7);
-    registry.set("osm_y", {{"type", "CDS"}}, -3);
+    registry.add(kX, {{"b", "2"}, {"a", "say \"hi\"\n\\"}}, 1);
+    registry.add(kX, {{"a", "say \"hi\"\n\\"}, {"b", "2"}}, 2);
+    registry.add(kX, {}, 0.5);
+    registry.set(kY, {{"type", "CDS"}}, 7);
+    registry.set(kY, {{"type", "CDS"}}, -3);
     CHECK(registry.expose() ==
           "# HELP osm_x_total What \\\\ happened\\nso far\n"
           "# TYPE osm_x_total counter\n"
@@ -80,13 +69,16 @@ TEST_SUITE("net::PrometheusRegistry") {
   }
 
   TEST_CASE("histograms have cumulative buckets from 1 ms to 60 s, a sum and a count") {
+    constexpr Histogram kT{"osm_t_seconds", "Seconds of each stage", {"stage"}};
     PrometheusRegistry registry;
-    for (const double seconds : {0.0005, 0.001, 0.02, 59.0, 61.0})
-      registry.observe("osm_t_seconds", {{"stage", "write"}}, seconds);
+    for (const double seconds : {0.0005, 0.001, 0.02, 59.0})
+      registry.observe(kT, {{"stage", "write"}}, seconds);
+    registry.observe(kT, {{"stage", "write"}}, std::chrono::minutes(1) + std::chrono::seconds(1));
     const std::string text = registry.expose();
     const auto has = [&](const std::string& line) {
       return text.find(line + '\n') != std::string::npos;
     };
+    CHECK(has("# HELP osm_t_seconds Seconds of each stage"));
     CHECK(has("# TYPE osm_t_seconds histogram"));
     CHECK(has(R"(osm_t_seconds_bucket{stage="write",le="0.001"} 2)"));
     CHECK(has(R"(osm_t_seconds_bucket{stage="write",le="0.01"} 2)"));
@@ -98,14 +90,16 @@ TEST_SUITE("net::PrometheusRegistry") {
   }
 
   TEST_CASE("dropped metrics are counted by reason") {
+    constexpr Counter kMany{"osm_many_total", "", {"id"}};
+    constexpr Counter kOk{"osm_ok_total", "", {"a"}};
     PrometheusRegistry registry(2);
-    for (int i = 0; i < 5; ++i) registry.add("osm_many_total", {{"id", std::to_string(i)}}, 1);
-    registry.set("osm_many_total", {}, 1);
-    registry.add("osm_many_total", {{"id", "0"}}, -1);
-    registry.add("osm-bad", {}, 1);
-    registry.add("osm_ok_total", {{"le", "1"}}, 1);
-    registry.add("osm_ok_total", {{"a", "1"}, {"a", "2"}}, 1);
-    registry.observe("osm_t_seconds", {}, std::numeric_limits<double>::quiet_NaN());
+    for (int i = 0; i < 5; ++i) registry.add(kMany, {{"id", std::to_string(i)}}, 1);
+    registry.set(Gauge{"osm_many_total", ""}, {}, 1);
+    registry.add(kMany, {{"id", "0"}}, -1);
+    registry.add(Counter{"osm-bad", ""}, {}, 1);
+    registry.add(kOk, {{"le", "1"}}, 1);
+    registry.add(kOk, {{"a", "1"}, {"a", "2"}}, 1);
+    registry.observe(Histogram{"osm_t_seconds", ""}, {}, std::numeric_limits<double>::quiet_NaN());
     CHECK(registry.expose() ==
           "# TYPE osm_many_total counter\n"
           "osm_many_total{id=\"0\"} 1\n"
@@ -121,9 +115,9 @@ TEST_SUITE("net::PrometheusRegistry") {
 
   TEST_CASE("values are exposed as Prometheus writes them") {
     PrometheusRegistry registry;
-    registry.set("osm_a", {}, std::numeric_limits<double>::infinity());
-    registry.set("osm_b", {}, 1704067200.25);
-    registry.set("osm_c", {}, 1e21);
+    registry.set(Gauge{"osm_a", ""}, {}, std::numeric_limits<double>::infinity());
+    registry.set(Gauge{"osm_b", ""}, {}, 1704067200.25);
+    registry.set(Gauge{"osm_c", ""}, {}, 1e21);
     CHECK(registry.expose().find("osm_a +Inf\n") != std::string::npos);
     CHECK(registry.expose().find("osm_b 1704067200.25\n") != std::string::npos);
     CHECK(registry.expose().find("osm_c 1e+21\n") != std::string::npos);

@@ -163,13 +163,15 @@ TEST_SUITE("testing::sinks") {
   }
 
   TEST_CASE("metrics keep counters' sums, gauges' newest values and histograms' observations") {
+    constexpr Counter kX{"osm_x_total", "", {"a", "b"}};
+    constexpr Gauge kY{"osm_y", ""};
     CapturingMetrics metrics;
-    metrics.add("osm_x_total", {{"a", "1"}, {"b", "2"}}, 1);
-    metrics.add("osm_x_total", {{"b", "2"}, {"a", "1"}}, 2);
-    metrics.add("osm_x_total", {{"a", "2"}}, 4);
-    metrics.set("osm_y", {}, 5);
-    metrics.set("osm_y", {}, 3);
-    metrics.observe("osm_z_seconds", {}, 0.5);
+    metrics.add(kX, {{"a", "1"}, {"b", "2"}}, 1);
+    metrics.add(kX, {{"b", "2"}, {"a", "1"}}, 2);
+    metrics.add(kX, {{"a", "2"}}, 4);
+    metrics.set(kY, {}, 5);
+    metrics.set(kY, {}, 3);
+    metrics.observe(Histogram{"osm_z_seconds", ""}, {}, std::chrono::milliseconds(500));
     CHECK(metrics.value("osm_x_total", {{"a", "1"}, {"b", "2"}}) == 3);
     CHECK(metrics.sum("osm_x_total") == 7);
     CHECK(metrics.value("osm_y") == 3);

@@ -20,18 +20,9 @@ class OSM_API LabelledMetrics final : public MetricsSink {
   // of the library uses it.
   LabelledMetrics(MetricsSink& sink, BracedLabels labels);
 
-  // The overloads for labels in braces.
-  using MetricsSink::add;
-  using MetricsSink::observe;
-  using MetricsSink::set;
-
-  void add(std::string_view counter, MetricLabels labels, double delta) override;
-  void set(std::string_view gauge, MetricLabels labels, double value) override;
-  void observe(std::string_view histogram, MetricLabels labels, double value) override;
+  void record(const MetricDescriptor& metric, MetricLabels labels, double value) override;
 
  private:
-  std::vector<MetricLabel> with(MetricLabels labels) const;
-
   MetricsSink& sink_;
   const std::vector<std::pair<std::string, std::string>> labels_;
 };

@@ -50,14 +50,7 @@ class OSM_API CapturingLog final : public LogSink {
 // Keeps the newest value of every series. All calls: Thread: any. Blocking: no.
 class OSM_API CapturingMetrics final : public MetricsSink {
  public:
-  // The overloads for labels in braces.
-  using MetricsSink::add;
-  using MetricsSink::observe;
-  using MetricsSink::set;
-
-  void add(std::string_view counter, MetricLabels labels, double delta) override;
-  void set(std::string_view gauge, MetricLabels labels, double value) override;
-  void observe(std::string_view histogram, MetricLabels labels, double value) override;
+  void record(const MetricDescriptor& metric, MetricLabels labels, double value) override;
 
   // A counter's sum or a gauge's newest value; 0 if there is no such series. The order of labels
   // does not matter.

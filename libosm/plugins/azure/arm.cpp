@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "azure/caller.hpp"
 #include "base/maps.hpp"
 
 namespace osm::inline v1::azure {
@@ -70,7 +71,7 @@ Result<net::Response> Arm::send(std::string_view operation, const std::string& t
   auto response = caller_.call(std::move(request));
   const std::string code = response ? std::to_string(response->status)
                                     : std::string(error_code_text(response.error().code));
-  options_.runtime.metrics.add("osm_azure_requests_total",
+  options_.runtime.metrics.add(kAzureRequests,
                                {{"operation", std::string(operation)}, {"code", code}}, 1);
   if (!response)
     return Error{ErrorCode::kUnavailable,

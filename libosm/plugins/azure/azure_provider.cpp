@@ -15,7 +15,8 @@ std::unique_ptr<AzureProvider> make_azure_provider(const AzureProviderOptions& o
        .log = options.log,
        .metrics = options.metrics,
        .synced_message = "Azure resources read and resolved",
-       .recomputed_metric = "osm_azure_services_recomputed_total",
+       .recomputed_metric = Counter{"osm_azure_services_recomputed_total",
+                                    "Services whose Azure resources were worked out anew"},
        .resolver = options.resolver,
        .unresolved =
            "has no effect, since the controller does not know how to reach Azure; start it "

@@ -8,11 +8,16 @@
 #include <string>
 
 #include "azure/url.hpp"
+#include "osm/metrics.hpp"
 #include "osm/net/http_client.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/spec/azure_resources.hpp"
 
 namespace osm::inline v1::azure {
+
+inline constexpr Counter kAzureRequests{"osm_azure_requests_total",
+                                        "Requests to Azure, by operation and answer",
+                                        {"operation", "code"}};
 
 // Ends waiting calls. Shared by all callers of a resolver.
 class Ending {

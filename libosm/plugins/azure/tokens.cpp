@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "azure/caller.hpp"
 #include "base/read_file.hpp"
 
 namespace osm::inline v1::azure {
@@ -77,8 +78,7 @@ Result<Token> Tokens::log_in() {
   const std::string server = origin(caller_.server());
   const std::string code = response ? std::to_string(response->status)
                                     : std::string(error_code_text(response.error().code));
-  options_.runtime.metrics.add("osm_azure_requests_total", {{"operation", "token"}, {"code", code}},
-                               1);
+  options_.runtime.metrics.add(kAzureRequests, {{"operation", "token"}, {"code", code}}, 1);
   if (!response) return Error{ErrorCode::kUnavailable, server + ": " + response.error().message};
   const EraseOnExit erased(response->body);
   if (response->status == 200) {

@@ -15,7 +15,8 @@ std::unique_ptr<DnsProvider> make_dns_provider(const DnsProviderOptions& options
        .log = options.log,
        .metrics = options.metrics,
        .synced_message = "DNS resources read and resolved",
-       .recomputed_metric = "osm_dns_services_recomputed_total",
+       .recomputed_metric = Counter{"osm_dns_services_recomputed_total",
+                                    "Services whose DNS resources were worked out anew"},
        .resolver = &options.resolver});
 }
 

@@ -12,6 +12,9 @@
 namespace osm::inline v1::dns {
 namespace {
 
+constexpr Counter kDnsLookups{
+    "osm_dns_lookups_total", "DNS names asked for, by result", {"result"}};
+
 using std::chrono::seconds;
 
 constexpr std::size_t kMaxRound = 64;  // names asked for at once
@@ -125,8 +128,8 @@ void DnsResolver::Core::start_round() {
 
 // Result: true if the answer or the problem changed.
 bool DnsResolver::Core::take(const Question& question, Name& name, const Found& found) {
-  options.runtime.metrics.add("osm_dns_lookups_total",
-                              {{"result", std::string(outcome_text(found.outcome))}}, 1);
+  options.runtime.metrics.add(kDnsLookups, {{"result", std::string(outcome_text(found.outcome))}},
+                              1);
   const SteadyTime now = options.runtime.clock.steady_now();
   const auto former = std::pair(name.good, name.asked ? name.outcome : Outcome::kAnswered);
   name.asked = true;

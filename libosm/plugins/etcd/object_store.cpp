@@ -26,6 +26,14 @@ namespace osm::inline v1::etcd {
 namespace {
 
 namespace json = boost::json;
+constexpr Counter kEtcdWatchLists{"osm_etcd_watch_lists_total",
+                                  "Complete lists of the objects in etcd"};
+constexpr Counter kEtcdWatchRestarts{
+    "osm_etcd_watch_restarts_total", "Watches of etcd that ended, by reason", {"reason"}};
+constexpr Gauge kEtcdObjects{"osm_etcd_objects", "Keys of objects held"};
+constexpr Gauge kEtcdWatchStaleness{"osm_etcd_watch_staleness_seconds",
+                                    "Seconds since the watch was lost; 0 while one is open"};
+
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -111,7 +119,7 @@ class EtcdStore final : public ObjectStore {
     revision_ = list->revision;
     unopened_ = 0;
     endpoint_ = gateway_->answered();
-    runtime_.metrics.add("osm_etcd_watch_lists_total", {}, 1);
+    runtime_.metrics.add(kEtcdWatchLists, {}, 1);
     tell();
     open_watch();
   }
@@ -161,7 +169,7 @@ class EtcdStore final : public ObjectStore {
   void on_end(const Status& status) {
     const Error error =
         status.ok() ? Error{ErrorCode::kUnavailable, "etcd ended the watch"} : status.error();
-    runtime_.metrics.add("osm_etcd_watch_restarts_total", {{"reason", "broken"}}, 1);
+    runtime_.metrics.add(kEtcdWatchRestarts, {{"reason", "broken"}}, 1);
     const std::string url = gateway_->url_of(endpoint_);
     endpoint_ = (endpoint_ + 1) % gateway_->count();
     fail(error.with_context(url));
@@ -195,7 +203,7 @@ class EtcdStore final : public ObjectStore {
   }
 
   void list_anew(std::string_view reason) {
-    runtime_.metrics.add("osm_etcd_watch_restarts_total", {{"reason", reason}}, 1);
+    runtime_.metrics.add(kEtcdWatchRestarts, {{"reason", reason}}, 1);
     revision_ = 0;
     read_list();
   }
@@ -234,12 +242,9 @@ class EtcdStore final : public ObjectStore {
     const ObjectTable::Changes changes = table_.take_changes();
     const bool news = std::exchange(news_, false) || changes.news;
     if (!changes.keys.empty() || news) notifier_.notify(changes.keys);
-    runtime_.metrics.set("osm_etcd_objects", {}, static_cast<double>(table_.size()));
-    runtime_.metrics.set(
-        "osm_etcd_watch_staleness_seconds", {},
-        failing_since_
-            ? std::chrono::duration<double>(runtime_.clock.steady_now() - *failing_since_).count()
-            : 0);
+    runtime_.metrics.set(kEtcdObjects, {}, table_.size());
+    const SteadyTime now = runtime_.clock.steady_now();
+    runtime_.metrics.set(kEtcdWatchStaleness, {}, now - failing_since_.value_or(now));
     settle();
   }
 

@@ -13,6 +13,7 @@
 #include "base/board_text.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
+#include "base/shared_metrics.hpp"
 #include "base/strand.hpp"
 #include "etcd/gateway.hpp"
 #include "etcd/watch_answers.hpp"
@@ -131,7 +132,7 @@ class EtcdReplicas final : public Replicas {
     if (const bool leading = leads(); std::exchange(led_, leading) != leading)
       runtime_.log.info(leading ? "this replica takes the steps of root rotations"
                                 : "this replica does not take the steps of root rotations");
-    runtime_.metrics.set("osm_lease_held", {}, led_ ? 1 : 0);
+    runtime_.metrics.set(kLeaseHeld, {}, led_ ? 1 : 0);
     timer_ = strand_.post_after(kTurn, [this] { end_turn(take_turn()); });
   }
 
@@ -176,7 +177,7 @@ class EtcdReplicas final : public Replicas {
       if (!std::exchange(unwritten_, false)) return {};
       for (const auto& [topic, text] : ours_) topics[topic] = text;
     }
-    runtime_.metrics.add("osm_replica_board_writes_total", {}, 1);
+    runtime_.metrics.add(kReplicaBoardWrites, {}, 1);
     const Status written = ask("kv/put",
                                {{"key", base64(below_ + replica_)},
                                 {"value", base64(json::serialize(topics))},
@@ -203,7 +204,7 @@ class EtcdReplicas final : public Replicas {
       else
         OSM_TRY(read_topics(replica, seen.topics));
     }
-    runtime_.metrics.set("osm_replicas", {}, static_cast<double>(present.size()));
+    runtime_.metrics.set(kReplicas, {}, present.size());
     bool changed = false;
     {
       const std::lock_guard lock(mutex_);

@@ -12,6 +12,12 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Counter kVaultRequests{"osm_vault_requests_total",
+                                 "Requests to Vault, by operation and answer",
+                                 {"operation", "code"}};
+constexpr Histogram kVaultRequest{
+    "osm_vault_request_seconds", "Seconds until Vault answered, by operation", {"operation"}};
+
 constexpr std::size_t kMaxAnswer = 1024 * 1024;
 constexpr std::size_t kMaxWords = 300;  // limit of quoted text of Vault
 
@@ -135,12 +141,11 @@ Result<json::object> Api::call(const Call& call) {
 
   const SteadyTime start = options_.runtime.clock.steady_now();
   auto response = http_.call(std::move(request));
-  const std::chrono::duration<double> took = options_.runtime.clock.steady_now() - start;
+  const auto took = options_.runtime.clock.steady_now() - start;
   const std::string code = response ? std::to_string(response->status)
                                     : std::string(error_code_text(response.error().code));
-  MetricsSink& metrics = options_.runtime.metrics;
-  metrics.add("osm_vault_requests_total", {{"operation", call.operation}, {"code", code}}, 1);
-  metrics.observe("osm_vault_request_seconds", {{"operation", call.operation}}, took.count());
+  options_.runtime.metrics.add(kVaultRequests, {{"operation", call.operation}, {"code", code}}, 1);
+  options_.runtime.metrics.observe(kVaultRequest, {{"operation", call.operation}}, took);
   if (response) {
     const EraseOnExit erased(response->body);
     return read(call, *response);

@@ -20,6 +20,8 @@ namespace osm::inline v1::vault {
 namespace {
 
 namespace json = boost::json;
+constexpr Gauge kVaultHealthy{"osm_vault_healthy", "1 while Vault answers and takes the token"};
+
 using certificate::SigningRequest;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -192,7 +194,7 @@ Status VaultIssuer::start(milliseconds timeout) {
     waited += pause;
     looked = look();
   }
-  runtime_.metrics.set("osm_vault_healthy", {}, 1);
+  runtime_.metrics.set(kVaultHealthy, {}, 1);
   const CaChain found = chain();
   runtime_.log.info(
       "Vault signs for the mesh",
@@ -256,7 +258,7 @@ void VaultIssuer::report(const Status& status) {
     runtime_.log.warning("Vault does not sign; issued certificates stay in use",
                          {{"error", status.error().text()}});
   }
-  runtime_.metrics.set("osm_vault_healthy", {}, gate_.state().ok() ? 1 : 0);
+  runtime_.metrics.set(kVaultHealthy, {}, gate_.state().ok() ? 1 : 0);
 }
 
 Result<std::string> VaultIssuer::sign(const SigningRequest& request) {

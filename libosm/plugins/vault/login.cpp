@@ -10,6 +10,9 @@ namespace osm::inline v1::vault {
 namespace {
 
 namespace json = boost::json;
+constexpr Gauge kVaultTokenExpiry{"osm_vault_token_expiry_seconds",
+                                  "Seconds until Vault's token ends, unless it is renewed"};
+
 using std::chrono::seconds;
 
 constexpr std::size_t kMaxToken = 16 * 1024;
@@ -115,9 +118,7 @@ bool Login::due(const Life& life) {
 }
 
 void Login::report(const Life& life) {
-  if (life.left != seconds::zero())
-    options_.runtime.metrics.set("osm_vault_token_expiry_seconds", {},
-                                 static_cast<double>(life.left.count()));
+  if (life.left != seconds::zero()) options_.runtime.metrics.set(kVaultTokenExpiry, {}, life.left);
 }
 
 Result<seconds> Login::look_after() {

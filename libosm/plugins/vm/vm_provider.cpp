@@ -16,8 +16,9 @@ std::unique_ptr<VmProvider> make_vm_provider(const VmProviderOptions& options) {
        .log = options.log,
        .metrics = options.metrics,
        .synced_message = "virtual machines read",
-       .recomputed_metric = "osm_vm_services_recomputed_total",
-       .decoded_metric = "osm_vm_decoded_total",
+       .recomputed_metric = Counter{"osm_vm_services_recomputed_total",
+                                    "Services whose machines were worked out anew"},
+       .decoded_metric = Counter{"osm_vm_decoded_total", "VirtualMachines decoded"},
        .drained = options.drained});
 }
 

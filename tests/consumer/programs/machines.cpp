@@ -75,7 +75,11 @@ int main() {
   expect(endpoints && endpoints->size() == 1, "the machine is an endpoint of the service");
   expect(endpoints->front().address == "192.0.2.7", "at its own address");
 
-  metrics.add("osm_consumer_total", {}, 1);
+  constexpr osm::Counter kConsumer{"osm_consumer_total", "Calls of the consumer"};
+  metrics.add(kConsumer, {}, 1);
   expect(metrics.expose().find("osm_consumer_total 1") != std::string::npos, "metrics are exposed");
+  for (const char* help : {"# HELP osm_consumer_total Calls of the consumer\n",
+                           "# HELP osm_spec_decoded_total Objects decoded, by kind\n"})
+    expect(metrics.expose().find(help) != std::string::npos, "metrics have their help");
   std::puts("machines: ok");
 }

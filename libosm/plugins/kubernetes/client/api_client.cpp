@@ -21,6 +21,10 @@ namespace osm::inline v1::kubernetes {
 namespace {
 
 namespace json = boost::json;
+constexpr Counter kKubernetesRequests{"osm_kubernetes_requests_total",
+                                      "Requests to the API server, by verb and code",
+                                      {"verb", "code"}};
+
 using std::chrono::seconds;
 
 constexpr std::string_view kFieldManager = "osm";
@@ -224,7 +228,7 @@ class ApiClient final : public Api {
                               : std::string(error_code_text(response.error().code)));
   }
   void count(std::string_view verb, const std::string& code) {
-    metrics_.add("osm_kubernetes_requests_total", {{"verb", verb}, {"code", code}}, 1);
+    metrics_.add(kKubernetesRequests, {{"verb", verb}, {"code", code}}, 1);
   }
 
   // Blocking calls.

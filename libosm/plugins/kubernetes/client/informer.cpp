@@ -13,11 +13,26 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
-using std::chrono::milliseconds;
+constexpr Gauge kObjectsHeld{
+    "osm_kubernetes_objects", "Objects of the API server held, by kind", {"kind"}};
+constexpr Gauge kWatchStale{"osm_kubernetes_watch_staleness_seconds",
+                            "Seconds since the API server last answered for a kind",
+                            {"kind"}};
+constexpr Gauge kWatchEventAge{"osm_kubernetes_watch_event_age_seconds",
+                               "Seconds since the watch of a kind last sent anything",
+                               {"kind"}};
+constexpr Counter kWatchLists{
+    "osm_kubernetes_watch_lists_total", "Complete lists, by kind", {"kind"}};
+constexpr Counter kWatchEvents{
+    "osm_kubernetes_watch_events_total", "Objects in events of watches, by kind", {"kind"}};
+constexpr Counter kWatchRestarts{"osm_kubernetes_watch_restarts_total",
+                                 "Watches restarted, by kind and reason",
+                                 {"kind", "reason"}};
+
 using std::chrono::seconds;
 
 // Longest delay until a server that is back is noticed, at the cost of one request per kind.
-constexpr Backoff kBackoff{milliseconds(500), seconds(4)};
+constexpr Backoff kBackoff{std::chrono::milliseconds(500), seconds(4)};
 // A controller that installs the kinds itself has them a few seconds after its first look.
 constexpr Backoff kMissingBackoff{seconds(2), seconds(60)};
 constexpr auto kBelieveMissingAfter = seconds(10);
@@ -29,10 +44,6 @@ constexpr auto kBookmarkPeriod = seconds(60);  // API servers send bookmarks abo
 constexpr auto kUsefulWatch = seconds(10);     // a watch of this duration resets the back-off
 constexpr auto kShowFailureAfter = seconds(5);
 constexpr std::size_t kPageSize = 500;
-
-double in_seconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 // "a=b,c": a label of this value, and one of any.
 bool selects(std::string_view selector, const boost::json::object& labels) {
@@ -154,14 +165,10 @@ void Informer::settle_waiters() {
 
 void Informer::report() const {
   const auto now = options_.runtime.clock.steady_now();
-  const MetricLabel labels[] = {{"kind", kind_}};
-  options_.runtime.metrics.set("osm_kubernetes_objects", labels,
-                               static_cast<double>(table_.size()));
-  options_.runtime.metrics.set("osm_kubernetes_watch_staleness_seconds", labels,
-                               failing_since_ ? in_seconds(now - *failing_since_) : 0);
+  options_.runtime.metrics.set(kObjectsHeld, {{"kind", kind_}}, table_.size());
+  options_.runtime.metrics.set(kWatchStale, {{"kind", kind_}}, now - failing_since_.value_or(now));
   if (phase_ == Phase::kWatching)
-    options_.runtime.metrics.set("osm_kubernetes_watch_event_age_seconds", labels,
-                                 in_seconds(now - last_event_));
+    options_.runtime.metrics.set(kWatchEventAge, {{"kind", kind_}}, now - last_event_);
 }
 
 // From the Api's threads to the executor.
@@ -267,7 +274,7 @@ void Informer::take_page(const ListPage& head, std::vector<VersionedObject> item
   just_listed_ = true;
   doubted_since_.reset();
   misses_ = 0;
-  options_.runtime.metrics.add("osm_kubernetes_watch_lists_total", {{"kind", kind_}}, 1);
+  options_.runtime.metrics.add(kWatchLists, {{"kind", kind_}}, 1);
   settle_refreshes(true);
   if (!started()) return;  // stopped by a callback
   begin(refresh_next_.empty() ? Phase::kWatching : Phase::kListing);
@@ -369,7 +376,7 @@ void Informer::take_event(WatchEventType type, VersionedObject entry) {
   progressed_ = true;
   if (!entry.version.empty()) version_ = entry.version;
   if (type == WatchEventType::kBookmark) return;
-  options_.runtime.metrics.add("osm_kubernetes_watch_events_total", {{"kind", kind_}}, 1);
+  options_.runtime.metrics.add(kWatchEvents, {{"kind", kind_}}, 1);
   const ObjectKey key = entry.object->key;
   if (type != WatchEventType::kDeleted) note_status(entry);
   const bool different = type == WatchEventType::kDeleted ? table_.remove(key.ns, key.name)
@@ -404,8 +411,7 @@ void Informer::take_end(const Status& status) {
 }
 
 void Informer::count_restart(std::string_view reason) {
-  options_.runtime.metrics.add("osm_kubernetes_watch_restarts_total",
-                               {{"kind", kind_}, {"reason", reason}}, 1);
+  options_.runtime.metrics.add(kWatchRestarts, {{"kind", kind_}, {"reason", reason}}, 1);
 }
 
 void Informer::begin(Phase phase) { phase == Phase::kWatching ? begin_watch() : begin_list(); }

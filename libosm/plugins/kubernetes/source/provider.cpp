@@ -10,6 +10,9 @@
 namespace osm::inline v1::kubernetes {
 namespace {
 
+constexpr Counter kObjectsDecoded{
+    "osm_kubernetes_decoded_total", "Pods and EndpointSlices decoded, by kind", {"kind"}};
+
 // One namespace of the mesh.
 class NamespaceTable {
  public:
@@ -78,12 +81,13 @@ std::unique_ptr<Provider> make_provider(const ProviderOptions& options) {
           .log = options.log,
           .metrics = options.metrics,
           .synced_message = "pods and their endpoints read",
-          .recomputed_metric = "osm_kubernetes_services_recomputed_total",
+          .recomputed_metric = Counter{"osm_kubernetes_services_recomputed_total",
+                                       "Services whose pods were worked out anew"},
           .make_table = [](const std::string& ns) { return NamespaceTable(ns); },
           .read =
               [&metrics = options.metrics](NamespaceTable& table, const ObjectKey& key,
                                            const Object* object) {
-                if (object) metrics.add("osm_kubernetes_decoded_total", {{"kind", key.kind}}, 1);
+                if (object) metrics.add(kObjectsDecoded, {{"kind", key.kind}}, 1);
                 table.set_object(key, object);
               },
           .source_kinds = {kEndpointSlices.group_kind()},

@@ -16,6 +16,10 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Counter kBootstrapSecretsRenewed{
+    "osm_bootstrap_secrets_renewed_total",
+    "New proxy certificates written into Secrets of running pods"};
+
 constexpr double kBurst = 20;                             // writes at once, then
 constexpr std::chrono::milliseconds kRenewalSpacing{50};  // one every
 constexpr std::chrono::seconds kRetry{5};                 // while a CA or an API server is away
@@ -182,7 +186,7 @@ Status BootstrapRenewer::write(const Object& secret, inject::PodCertificate cert
       api_, secret.document->as_object(),
       {{"metadata", {{"annotations", std::move(annotations)}}}, {"data", data_of(certificate)}}));
   ++renewed_;
-  runtime_.metrics.add("osm_bootstrap_secrets_renewed_total", {}, 1);
+  runtime_.metrics.add(kBootstrapSecretsRenewed, {}, 1);
   return {};
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Counter kEventsWritten{"osm_events_written_total", "Events about refusals written"};
+
 constexpr const char* kController = "openservicemesh.io/osm-controller";
 constexpr std::size_t kMaxNoteBytes = 1024;  // limit of the API
 constexpr std::size_t kMaxReplicaBytes = 128;
@@ -75,7 +77,7 @@ Status write_event(Api& api, const Runtime& runtime, const std::string& replica,
                         {"name", object.key.name},
                         {"uid", uid}};
   const auto created = api.create(kEvents, event);
-  if (created.ok()) runtime.metrics.add("osm_events_written_total", {}, 1);
+  if (created.ok()) runtime.metrics.add(kEventsWritten, {}, 1);
   if (created.ok() || created.error().code == ErrorCode::kAlreadyExists) return {};
   return created.error();
 }

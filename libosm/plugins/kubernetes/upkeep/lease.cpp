@@ -5,6 +5,7 @@
 
 #include "base/backoff.hpp"
 #include "base/json.hpp"
+#include "base/shared_metrics.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
@@ -57,7 +58,7 @@ bool Lease::held() const {
 
 void Lease::tick() {
   look();
-  runtime_.metrics.set("osm_lease_held", {}, held() ? 1 : 0);
+  runtime_.metrics.set(kLeaseHeld, {}, held() ? 1 : 0);
   const auto next = settled_ ? kLeasePeriod : kLeaseRetry;
   timer_ = strand_.post_after(jittered(next, runtime_.rng), [this] { tick(); });
 }

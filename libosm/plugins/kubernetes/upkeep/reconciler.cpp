@@ -18,6 +18,15 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Counter kReconciliation{
+    "osm_reconciliation_total",
+    "Objects of the cluster that somebody changed or deleted and that were restored, by kind",
+    {"kind"}};
+constexpr Gauge kClusterObjectPresent{
+    "osm_cluster_object_present",
+    "0 while an object of the cluster is missing, or is not as this version needs it",
+    {"kind", "name"}};
+
 constexpr const char* kReconcilerManager = "osm";
 constexpr std::chrono::seconds kFirstDelay{1};
 constexpr std::chrono::minutes kLongestDelay{5};
@@ -222,7 +231,7 @@ void Reconciler::note_repair(Wanted& wanted, bool deleted) {
   if (now - wanted.repaired >= wanted.spacing + kQuiet) wanted.spacing = {};
   wanted.spacing = longer(wanted.spacing);
   wanted.repaired = now;
-  runtime_.metrics.add("osm_reconciliation_total", {{"kind", wanted.resource.kind}}, 1);
+  runtime_.metrics.add(kReconciliation, {{"kind", wanted.resource.kind}}, 1);
   runtime_.log.warning(
       deleted ? "an object of the mesh was deleted and is put back"
               : "an object of the mesh was changed and is put back",
@@ -272,7 +281,7 @@ void Reconciler::clear(const Key& key, Wanted& wanted) {
 
 void Reconciler::set_present(const Wanted& wanted, bool present) {
   runtime_.metrics.set(
-      "osm_cluster_object_present",
+      kClusterObjectPresent,
       {{"kind", std::string(wanted.resource.kind)}, {"name", metadata_of(wanted.object).name}},
       present ? 1 : 0);
 }

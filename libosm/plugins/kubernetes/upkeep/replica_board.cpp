@@ -12,6 +12,7 @@
 #include "base/digest.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
+#include "base/shared_metrics.hpp"
 #include "base/times.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/labels.hpp"
@@ -211,7 +212,7 @@ Status LeaseBoard::apply(const std::string& name, json::object annotations, json
                                   component_labels(options_.mesh_name, kReplicaComponent));
   lease["metadata"].as_object()["annotations"] = std::move(annotations);
   lease["spec"] = std::move(spec);
-  runtime_.metrics.add("osm_replica_board_writes_total", {}, 1);
+  runtime_.metrics.add(kReplicaBoardWrites, {}, 1);
   OSM_TRY(api_.patch(kLeases, options_.osm_namespace, name,
                      {.type = PatchType::kApply,
                       .body = json::serialize(lease),
@@ -302,7 +303,7 @@ void LeaseBoard::judge() {
       if (name != texts_name_ && !speaking.contains(name) && now - texts.since >= kCollect)
         dead.emplace_back(name, texts.uid);
   }
-  runtime_.metrics.set("osm_replicas", {}, static_cast<double>(living));
+  runtime_.metrics.set(kReplicas, {}, living);
   for (const auto& [name, uid] : dead) collect(name, uid);
   if (changed) changed_.notify();
 }

@@ -7,6 +7,7 @@
 #include "base/maps.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
+#include "kubernetes/upkeep/status_writer.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
@@ -72,8 +73,7 @@ bool RootStatusWriter::write(const std::string& name, const Said& said) {
   if (failed) return false;
   failing_ = false;
   if (patched.ok())
-    runtime_.metrics.add("osm_status_written_total",
-                         {{"kind", std::string(kMeshRootCertificates.kind)}}, 1);
+    runtime_.metrics.add(kStatusWritten, {{"kind", std::string(kMeshRootCertificates.kind)}}, 1);
   return true;
 }
 

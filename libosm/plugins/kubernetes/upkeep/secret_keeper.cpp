@@ -19,6 +19,11 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Gauge kBootstrapSecretsWaiting{"osm_bootstrap_secrets_waiting",
+                                         "Secrets whose pod has not come"};
+constexpr Counter kBootstrapSecretsCollected{"osm_bootstrap_secrets_collected_total",
+                                             "Secrets deleted because their pod was never created"};
+
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::minutes kSweep{1};
 constexpr std::chrono::seconds kRetry{5};      // after a failure
@@ -195,7 +200,7 @@ void SecretKeeper::sweep() {
 }
 
 void SecretKeeper::report(const std::vector<SecretPtr>& orphans) {
-  runtime_.metrics.set("osm_bootstrap_secrets_waiting", {}, static_cast<double>(orphans.size()));
+  runtime_.metrics.set(kBootstrapSecretsWaiting, {}, orphans.size());
   if (!board_) return;
   inject::WaitingSecrets waiting{.all = orphans.size()};
   for (const SecretPtr& secret : orphans) ++waiting.by_namespace[secret->key.ns];
@@ -259,7 +264,7 @@ bool SecretKeeper::collect(const std::vector<SecretPtr>& orphans) {
     const auto [ns, name, uid, version] = metadata_of(secret->document->as_object());
     if (!api_.remove(kSecrets, ns, name, {.uid = uid, .resource_version = version}).ok()) continue;
     progressed = true;
-    runtime_.metrics.add("osm_bootstrap_secrets_collected_total", {}, 1);
+    runtime_.metrics.add(kBootstrapSecretsCollected, {}, 1);
     if (const auto left_out = lines_.admit())
       runtime_.log.info(
           "a bootstrap Secret whose Pod never came is deleted",

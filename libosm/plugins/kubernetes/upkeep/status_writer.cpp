@@ -396,7 +396,7 @@ Status StatusWriter::patch(const ObjectKey& key, Written& wanted) {
     return patched.error();
   }
   wanted.version = metadata_of(*patched).version;
-  runtime_.metrics.add("osm_status_written_total", {{"kind", key.kind}}, 1);
+  runtime_.metrics.add(kStatusWritten, {{"kind", key.kind}}, 1);
   return {};
 }
 

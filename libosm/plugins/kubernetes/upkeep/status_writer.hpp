@@ -18,12 +18,16 @@
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/source/stored_statuses.hpp"
 #include "kubernetes/upkeep/event_writer.hpp"
+#include "osm/metrics.hpp"
 #include "osm/object_store.hpp"
 #include "osm/runtime/runtime.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/values/object_status.hpp"
 
 namespace osm::inline v1::kubernetes {
+
+inline constexpr Counter kStatusWritten{
+    "osm_status_written_total", "Statuses of policies written, by kind", {"kind"}};
 
 // metav1.Condition, without its time.
 struct Condition {
