@@ -43,6 +43,7 @@ Status write_file(const WholeFile& file) {
   const std::size_t name = file.path.rfind('/') + 1;
   const std::string temporary =
       file.path.substr(0, name) + '.' + file.path.substr(name) + '.' + std::to_string(::getpid());
+  ::unlink(temporary.c_str());  // of a killed process that had the same number
   OSM_TRY(write_new_file(temporary, file));
   if (::rename(temporary.c_str(), file.path.c_str()) == 0) return {};
   const Error failed = file_error(file.path, kFreeSpace);

@@ -31,10 +31,13 @@ inline constexpr std::string_view kFreeSpace = "Check the directory's free space
 OSM_API Error file_error(const std::string& path, std::string_view remedy);
 
 // Writes a new file `temporary`, to take the place of the one at `file.path`. Failure: kStorage
-// naming `file.path`; no file is left behind. Thread: any. Blocking: until the disk has it.
+// naming `file.path`; no file is left behind. Thread: any, one at a time for one path. Blocking:
+// until the disk has it.
 OSM_API Status write_new_file(const std::string& temporary, const WholeFile& file);
 
-// Writes the file in place of the one at its path. Failure, thread, blocking: as write_new_file().
+// Writes the file in place of the one at its path, by a temporary one `.NAME.PID` beside it. A
+// killed process may leave that one behind; the next writer with its PID deletes it. Failure,
+// thread, blocking: as write_new_file().
 OSM_API Status write_file(const WholeFile& file);
 
 }  // namespace osm::inline v1

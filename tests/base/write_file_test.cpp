@@ -37,6 +37,15 @@ TEST_SUITE("base::write_file") {
     CHECK(count_in(directory) == 1);
   }
 
+  TEST_CASE("a temporary file of a killed process with the same number is replaced") {
+    const testing::TemporaryDirectory directory;
+    directory.write(".hosts." + std::to_string(::getpid()), "a half");
+    const Status written = write_file({.path = directory.file("hosts"), .content = "ours"});
+    REQUIRE_MESSAGE(written.ok(), written.error().text());
+    CHECK(directory.read("hosts") == "ours");
+    CHECK(count_in(directory) == 1);
+  }
+
   TEST_CASE("a link is replaced and not followed") {
     const testing::TemporaryDirectory directory;
     directory.write("target", "of somebody");
