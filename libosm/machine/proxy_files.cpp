@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <regex>
@@ -106,6 +108,19 @@ Status read_bootstrap(const std::string& path, const std::string& text, ProxyFil
 
 std::string staged_name(const std::string& name) { return '.' + name + ".new"; }
 
+// True for what a killed process leaves of a machine's file: a staged one, or write_file()'s
+// `.NAME.PID`. An editor's `.hosts.swp` is somebody's own.
+bool is_left_over(std::string_view name) {
+  return std::any_of(
+      std::begin(kMachineFiles), std::end(kMachineFiles), [&](std::string_view file) {
+        const std::string prefix = fmt::format(".{}.", file);
+        if (!name.starts_with(prefix)) return false;
+        const std::string_view rest = name.substr(prefix.size());
+        return rest == "new" ||
+               (!rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos);
+      });
+}
+
 }  // namespace
 
 bool is_plain_name(std::string_view name) {
@@ -133,9 +148,14 @@ Result<ProxyFilesLock> ProxyFilesLock::take(const std::string& directory, Other 
   Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return file_error(directory, "Is --dir what `osm vm bootstrap --out` wrote?");
   ProxyFilesLock locked(directory, std::move(opened));
-  if (::flock(locked.fd_.get(), other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0)
-    return Error{ErrorCode::kConflict,
-                 directory + ": another `osm vm renew` is at it; one at a time is enough"};
+  const int operation = other == Other::kAwait ? LOCK_EX : LOCK_EX | LOCK_NB;
+  while (::flock(locked.fd_.get(), operation) != 0) {
+    if (errno == EWOULDBLOCK)
+      return Error{ErrorCode::kConflict,
+                   directory + ": another `osm vm renew` is at it; one at a time is enough"};
+    if (errno != EINTR)
+      return file_error(directory, "It cannot be locked: choose one on a disk of this machine");
+  }
   // Without the new key the certificate is that of the key that is there.
   if (locked.staged(kCertificate) && !locked.staged(kKey)) OSM_TRY(locked.commit(kCertificate));
   locked.discard();
@@ -220,9 +240,23 @@ void ProxyFilesLock::discard() const {
     ::unlinkat(fd_.get(), staged_name(name).c_str(), 0);
 }
 
+Status ProxyFilesLock::try_owner(std::uint32_t owner) const {
+  const std::string temporary = fmt::format("{}/.{}.{}", directory_, kKey, ::getpid());
+  ::unlink(temporary.c_str());
+  OSM_TRY(write_new_file(temporary, {directory_ + '/' + kKey, 0600, FileOwner{owner, owner}, ""}));
+  ::unlink(temporary.c_str());
+  return {};
+}
+
 Result<bool> ProxyFilesLock::remove_all() const {
-  for (const std::string_view name : kMachineFiles)
-    if (::unlinkat(fd_.get(), std::string(name).c_str(), 0) != 0 && errno != ENOENT)
+  std::vector<std::string> names(std::begin(kMachineFiles), std::end(kMachineFiles));
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(directory_, failed), end; !failed && at != end;
+       at.increment(failed))
+    if (std::string name = at->path().filename().string(); is_left_over(name))
+      names.push_back(std::move(name));
+  for (const std::string& name : names)
+    if (::unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT)
       return file_error(fmt::format("{}/{}", directory_, name), "Delete it by hand");
   return ::rmdir(directory_.c_str()) == 0;
 }

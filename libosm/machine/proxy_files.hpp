@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +47,9 @@ class ProxyFilesLock {
   // Behaviour if another process has the lock.
   enum class Other { kRefuse, kAwait };
 
-  // Takes the lock, and completes a replacement that a killed process had begun. Failure: kStorage,
-  // kConflict (another process has the lock). Blocking: with kAwait, until that one ends.
+  // Takes the lock, and completes a replacement that a killed process had begun. Failure: kStorage;
+  // with kRefuse kConflict (another process has the lock). Blocking: with kAwait, until that one
+  // ends.
   static Result<ProxyFilesLock> take(const std::string& directory, Other other = Other::kRefuse);
 
   // Failure: kStorage, kInvalidSyntax naming the file and the remedy.
@@ -58,9 +60,13 @@ class ProxyFilesLock {
   // whoever is killed between them, the next take() does the second. Failure: kStorage.
   Status replace(const NewProxyFiles& files) const;
 
-  // Deletes the files that `osm vm bootstrap` or `osm vm join` wrote, the key first, and then the
-  // directory if nothing else is in it. Result: true if the directory is gone. Failure: kStorage
-  // naming the file; the others before it are deleted.
+  // Tries to make a file of this user and group, as write_files() does. Failure: kStorage naming
+  // the key's file, with the remedy; none is left behind.
+  Status try_owner(std::uint32_t owner) const;
+
+  // Deletes the files that `osm vm bootstrap` or `osm vm join` wrote, the key first, what killed
+  // processes left of them, and then the directory if nothing else is in it. Result: true if the
+  // directory is gone. Failure: kStorage naming the file; the others before it are deleted.
   Result<bool> remove_all() const;
 
  private:

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
@@ -20,12 +21,6 @@ using testing::TemporaryDirectory;
 
 namespace {
 
-unsigned mode_of(const std::string& path) {
-  struct stat status {};
-  REQUIRE(::stat(path.c_str(), &status) == 0);
-  return status.st_mode & 07777;
-}
-
 std::vector<std::string> names_in(const TemporaryDirectory& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
@@ -33,6 +28,19 @@ std::vector<std::string> names_in(const TemporaryDirectory& directory) {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+Result<bool> removed(const TemporaryDirectory& directory) {
+  OSM_TRY(const ProxyFilesLock lock, ProxyFilesLock::take(directory.str()));
+  return lock.remove_all();
+}
+
+struct stat status_of(const std::string& path) {
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status;
+}
+
+unsigned mode_of(const std::string& path) { return status_of(path).st_mode & 07777; }
 
 }  // namespace
 
@@ -51,6 +59,22 @@ TEST_SUITE("machine::write_files") {
     CHECK(directory.read("hosts") == "names");
     CHECK(mode_of(directory.file("sds_key.pem")) == 0600);
     CHECK(mode_of(directory.file("hosts")) == 0644);
+  }
+
+  TEST_CASE("the owner gets the key and the proxy's files, and no others") {
+    if (::geteuid() != 0) return;  // root's right
+    const TemporaryDirectory directory;
+    const Status written =
+        write_files({directory.str(), 1500}, certificate::PrivateKey(std::string("key")),
+                    {{"bootstrap.yaml", 0600, true, "envoy"}, {"hosts", 0644, false, "names"}});
+    REQUIRE_MESSAGE(written.ok(), written.error().text());
+    for (const char* name : {"sds_key.pem", "bootstrap.yaml"}) {
+      CAPTURE(name);
+      CHECK(status_of(directory.file(name)).st_uid == 1500);
+      CHECK(status_of(directory.file(name)).st_gid == 1500);
+    }
+    CHECK(status_of(directory.file("hosts")).st_uid == 0);
+    CHECK(status_of(directory.str()).st_uid == 0);
   }
 
   TEST_CASE("a name outside of the directory is refused, and nothing is written") {
@@ -127,10 +151,14 @@ TEST_SUITE("machine::ProxyFilesLock") {
     const auto fresh = machine.ca.issue("DNS:fresh");
     machine.write(".sds_key.pem.new", fresh->private_key.pem());
     machine.write(".sds_cert.pem.new", fresh->chain_pem);
-    const auto lock = ProxyFilesLock::take(machine.str());
-    REQUIRE(lock.ok());
-    CHECK(machine.read("sds_cert.pem") == before);
-    CHECK_FALSE(std::filesystem::exists(machine.file(".sds_key.pem.new")));
+    for (int time : {1, 2}) {  // what the first one leaves, the second one might complete
+      CAPTURE(time);
+      const auto lock = ProxyFilesLock::take(machine.str());
+      REQUIRE(lock.ok());
+      CHECK(machine.read("sds_cert.pem") == before);
+      CHECK_FALSE(std::filesystem::exists(machine.file(".sds_key.pem.new")));
+      CHECK_FALSE(std::filesystem::exists(machine.file(".sds_cert.pem.new")));
+    }
   }
 
   TEST_CASE("the machine's files are deleted, and others stay with their directory") {
@@ -142,5 +170,24 @@ TEST_SUITE("machine::ProxyFilesLock") {
     REQUIRE(gone.ok());
     CHECK_FALSE(*gone);
     CHECK(names_in(machine) == std::vector<std::string>{"notes"});
+  }
+
+  TEST_CASE("the directory is deleted with what killed processes left of the machine's files") {
+    const MachineDirectory machine;
+    machine.write(".sds_key.pem.4711", "a half");
+    machine.write(".cacert.pem.new", "a half");
+    SUBCASE("nothing else is there") {
+      const auto gone = removed(machine);
+      REQUIRE_MESSAGE(gone.ok(), gone.error().text());
+      CHECK(*gone);
+      CHECK_FALSE(std::filesystem::exists(machine.path()));
+    }
+    SUBCASE("an editor has a file open") {
+      machine.write(".hosts.swp", "of somebody");
+      const auto gone = removed(machine);
+      REQUIRE_MESSAGE(gone.ok(), gone.error().text());
+      CHECK_FALSE(*gone);
+      CHECK(names_in(machine) == std::vector<std::string>{".hosts.swp"});
+    }
   }
 }
