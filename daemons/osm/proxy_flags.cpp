@@ -1,7 +1,6 @@
 #include "proxy_flags.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -9,7 +8,6 @@
 
 #include "base/json.hpp"
 #include "command.hpp"
-#include "osm/inject/interception.hpp"
 
 namespace osm::cli {
 namespace {
@@ -43,10 +41,8 @@ void add_proxy_flags(CLI::App& app, ProxyFlags& flags) {
 }
 
 machine::ProxyOptions proxy_of(const ProxyFlags& flags) {
-  // Envoy's user: it owns the files, and interception leaves its traffic alone.
-  const std::uint32_t usual = ::geteuid() == 0 ? inject::kProxyUid : ::geteuid();
   return {.directory = absolute(flags.directory),
-          .owner = flags.owner.value_or(usual),
+          .owner = flags.owner,
           .xds = xds_variant_of(flags.xds).value_or(XdsVariant::kDelta),
           .grpc = flags.grpc};
 }

@@ -21,7 +21,7 @@ struct ProxyFlags {
 };
 // The options --owner, --xds and --grpc. Lifetime: `flags` outlives `app`.
 void add_proxy_flags(CLI::App& app, ProxyFlags& flags);
-// The flags with an absolute directory, and with the default owner if none was given.
+// The flags with an absolute directory.
 machine::ProxyOptions proxy_of(const ProxyFlags& flags);
 
 // The output for programs. Failure: that of `written`.

@@ -18,6 +18,7 @@
 #include "base/read_file.hpp"
 #include "machine/proxy_files.hpp"
 #include "osm/ids.hpp"
+#include "osm/inject/interception.hpp"
 #include "osm/inject/vm_bootstrap.hpp"
 
 namespace osm::inline v1::machine {
@@ -49,11 +50,23 @@ std::string machine_of(const std::string& directory) {
              : "";
 }
 
-// Makes the directory. Failure: kStorage, if it cannot be made or written to; kConflict, if it has
-// another machine's files, or other files of their names.
-Status prepare_directory(const std::string& directory, const WorkloadName& machine) {
+// Makes the directory and those above it. The proxy's user enters them, whatever the umask is.
+std::error_code make_directory(const std::filesystem::path& directory) {
   std::error_code failed;
+  std::vector<std::filesystem::path> missing;
+  for (std::filesystem::path at = directory; !at.empty() && !std::filesystem::exists(at, failed);
+       at = at.parent_path())
+    missing.push_back(at);
   std::filesystem::create_directories(directory, failed);
+  for (const std::filesystem::path& made : missing)
+    if (!failed) std::filesystem::permissions(made, std::filesystem::perms(0755), failed);
+  return failed;
+}
+
+// Failure: kStorage, if the directory cannot be made or written to; kConflict, if it has another
+// machine's files, or other files of their names.
+Status prepare_directory(const std::string& directory, const WorkloadName& machine) {
+  std::error_code failed = make_directory(directory);
   if (!failed && ::access(directory.c_str(), W_OK | X_OK) != 0)
     failed = {errno, std::generic_category()};
   if (failed)
@@ -78,12 +91,27 @@ Status prepare_directory(const std::string& directory, const WorkloadName& machi
   return {};
 }
 
+// Failure: kStorage, if this process cannot give files in the directory to the owner.
+Status try_owner(const ProxyOptions& options) {
+  const std::uint32_t owner = owner_of(options);
+  if (owner == 0) return {};  // the controller refuses root, and says why
+  OSM_TRY(const ProxyFilesLock lock,
+          ProxyFilesLock::take(options.directory, ProxyFilesLock::Other::kAwait));
+  return lock.try_owner(owner);
+}
+
 }  // namespace
 
+std::uint32_t owner_of(const ProxyOptions& options) {
+  return options.owner.value_or(::geteuid() == 0 ? inject::kProxyUid : ::geteuid());
+}
+
 Result<certificate::KeyAndRequest> prepare(const json::object& subject,
-                                           const std::string& directory) {
+                                           const ProxyOptions& options) {
   OSM_TRY(const certificate::KeyParameters key, decode_key(subject));
-  OSM_TRY(prepare_directory(directory, {text_at(subject, "namespace"), text_at(subject, "name")}));
+  OSM_TRY(prepare_directory(options.directory,
+                            {text_at(subject, "namespace"), text_at(subject, "name")}));
+  OSM_TRY(try_owner(options));
   return certificate::make_request(
       {CommonName(text_at(subject, "common_name")), SpiffeId(text_at(subject, "spiffe_id")),
        certificate::Usage::kProxy},
@@ -118,7 +146,7 @@ json::object members_of(const std::string& answer) {
 
 void add_proxy(json::object& body, const ProxyOptions& options) {
   body["directory"] = options.directory;
-  body["proxy_uid"] = options.owner;
+  body["proxy_uid"] = owner_of(options);
   body["xds"] = xds_variant_text(options.xds);
   body["grpc"] = options.grpc;
 }
@@ -126,7 +154,7 @@ void add_proxy(json::object& body, const ProxyOptions& options) {
 Result<Bootstrapped> write_bootstrap(const json::object& answer, const certificate::PrivateKey& key,
                                      const ProxyOptions& options) {
   OSM_TRY(const std::vector<inject::BootstrapFile> files, decode_files(answer));
-  OSM_TRY(write_files({options.directory, options.owner}, key, files));
+  OSM_TRY(write_files({options.directory, owner_of(options)}, key, files));
   Bootstrapped written{.directory = options.directory,
                        .files = {std::string(inject::kProxyKeyFile)},
                        .uuid = text_at(answer, "uuid"),
@@ -139,8 +167,7 @@ Result<Bootstrapped> write_bootstrap(const json::object& answer, const certifica
 
 Result<Bootstrapped> bootstrap(const BootstrapOptions& options, const AdminCalls& calls) {
   OSM_TRY(const std::string subject, calls.subject());
-  OSM_TRY(const certificate::KeyAndRequest made,
-          prepare(members_of(subject), options.proxy.directory));
+  OSM_TRY(const certificate::KeyAndRequest made, prepare(members_of(subject), options.proxy));
   json::object body{{"name", options.machine.name},
                     {"namespace", options.machine.ns},
                     {"request", made.request_pem},

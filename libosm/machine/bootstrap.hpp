@@ -3,7 +3,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <string>
+#include <cstdint>
 
 #include "osm/certificate/request.hpp"
 #include "osm/machine/bootstrap.hpp"
@@ -11,12 +11,13 @@
 
 namespace osm::inline v1::machine {
 
+// The user that owns the proxy's files: the given one, or the default for this process.
+std::uint32_t owner_of(const ProxyOptions& options);
+
 // Makes the directory, a key of the kind that the mesh asks for, and a request for the machine's
-// names. `subject`: the controller's answer. Failure: kInternal (the answer is of another version);
-// kStorage, if the directory cannot be made or written to; kConflict, if it has another machine's
-// files, or other files of their names.
+// names. `subject`: the controller's answer. Failure: those of bootstrap() before the certificate.
 Result<certificate::KeyAndRequest> prepare(const boost::json::object& subject,
-                                           const std::string& directory);
+                                           const ProxyOptions& options);
 
 // Adds the members of `options` to the body of a request for the files.
 void add_proxy(boost::json::object& body, const ProxyOptions& options);

@@ -9,6 +9,7 @@
 
 #include "base/json.hpp"
 #include "machine/bootstrap.hpp"
+#include "machine/join_token.hpp"
 #include "machine/proxy_user.hpp"
 #include "osm/net/address.hpp"
 #include "osm/net/http_client.hpp"
@@ -21,12 +22,14 @@ namespace json = boost::json;
 constexpr std::chrono::milliseconds kAskAgain{200};
 
 // One question to the server that the token names. Failure: kNotReady: ask again.
-Result<json::object> ask_once(net::HttpClient& client, const JoinToken& token, const char* path,
+Result<json::object> ask_once(net::HttpClient& client, const JoinOptions& options, const char* path,
                               const json::object& body) {
+  const JoinToken& token = options.token;
   const auto response = client.call({.method = "POST",
                                      .target = path,
                                      .headers = {{"Content-Type", "application/json"}},
-                                     .body = json::serialize(body)});
+                                     .body = json::serialize(body),
+                                     .deadline = options.timeout});
   if (!response.ok())
     return Error{response.error().code,
                  "the controller at " + token.join + ": " + response.error().message};
@@ -42,11 +45,11 @@ Result<json::object> ask_once(net::HttpClient& client, const JoinToken& token, c
 // Blocking: repeats the question up to the time-out while the controller cannot say.
 Result<json::object> ask(net::HttpClient& client, const JoinOptions& options, const char* path,
                          const json::object& body) {
-  const uid_t owner = options.proxy.owner;
+  const uid_t owner = owner_of(options.proxy);
   const AsProxyUser user(options.as_proxy_user, owner, owner);
   const auto end = std::chrono::steady_clock::now() + options.timeout;
   for (;;) {
-    auto answer = ask_once(client, options.token, path, body);
+    auto answer = ask_once(client, options, path, body);
     if (answer.ok() || answer.error().code != ErrorCode::kNotReady) return answer;
     if (std::chrono::steady_clock::now() >= end)
       return Error{ErrorCode::kUnavailable, answer.error().message};
@@ -58,10 +61,14 @@ Result<json::object> ask(net::HttpClient& client, const JoinOptions& options, co
 
 Result<Bootstrapped> join(const JoinOptions& options, const JoinHost& host) {
   const JoinToken& token = options.token;
+  if (!is_whole(token))
+    return Error{ErrorCode::kInvalidArgument,
+                 "the token lacks a part, or names no server on a network: use the text that "
+                 "`osm vm token` printed"};
   OSM_TRY(net::Address address, net::parse_address(token.join));
   const auto client =
       net::HttpClient::create({.address = std::move(address),
-                               .tls = [&token]() -> Result<net::ClientTls> {
+                               .tls = [token]() -> Result<net::ClientTls> {
                                  return net::ClientTls{.trusted_pem = token.roots,
                                                        .server_name = token.server_name,
                                                        .certificate_pem = {},
@@ -73,7 +80,7 @@ Result<Bootstrapped> join(const JoinOptions& options, const JoinHost& host) {
   json::object body{{"id", token.id}, {"secret", token.secret}};
   OSM_TRY(const json::object subject, ask(*client, options, "/v1/join/subject", body));
   // Before the token is used up.
-  OSM_TRY(const certificate::KeyAndRequest made, prepare(subject, options.proxy.directory));
+  OSM_TRY(const certificate::KeyAndRequest made, prepare(subject, options.proxy));
   body["request"] = made.request_pem;
   body["controller"] = token.controller;
   add_proxy(body, options.proxy);

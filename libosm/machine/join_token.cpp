@@ -1,4 +1,4 @@
-#include "osm/machine/join.hpp"
+#include "machine/join_token.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -39,12 +39,16 @@ Result<JoinToken> decode_join_token(std::string text, const std::string& source)
   JoinToken token{text_at(*fields, "id"),         text_at(*fields, "secret"),
                   text_at(*fields, "join"),       text_at(*fields, "server_name"),
                   text_at(*fields, "controller"), text_at(*fields, "roots")};
+  if (!is_whole(token)) return no_token(source);
+  return token;
+}
+
+bool is_whole(const JoinToken& token) {
   for (const std::string* part :
        {&token.id, &token.secret, &token.join, &token.server_name, &token.controller, &token.roots})
-    if (part->empty()) return no_token(source);
+    if (part->empty()) return false;
   const auto asked = net::parse_address(token.join);
-  if (!asked.ok() || asked->is_unix()) return no_token(source);  // no socket of this machine
-  return token;
+  return asked.ok() && !asked->is_unix();
 }
 
 }  // namespace osm::inline v1::machine

@@ -2,6 +2,7 @@
 #include "osm/machine/bootstrap.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
@@ -11,22 +12,14 @@
 
 #include "base/json.hpp"
 #include "lib/temporary_directory.hpp"
+#include "machine/answers.hpp"
 #include "machine/machine_directory.hpp"
+#include "machine/proxy_user.hpp"
 
 using namespace osm;
 using namespace osm::machine;
 
 namespace {
-
-constexpr const char* kSubject = R"({"name": "web-1", "namespace": "shop",
-  "common_name": "5f9e1d2c-0000-4000-8000-000000000001.web.shop",
-  "spiffe_id": "spiffe://cluster.local/osm/proxy/5f9e1d2c-0000-4000-8000-000000000001/shop/web",
-  "key_algorithm": "ECDSA", "rsa_key_bits": 2048})";
-constexpr const char* kAnswer = R"({"uuid": "5f9e1d2c-0000-4000-8000-000000000001",
-  "common_name": "5f9e1d2c-0000-4000-8000-000000000001.web.shop",
-  "served_until": "2026-01-31T00:00:00Z", "not_after": "2026-04-30T00:00:00Z",
-  "files": [{"name": "sds_cert.pem", "mode": 384, "proxys": true, "content": "certificate"},
-            {"name": "hosts", "mode": 420, "proxys": false, "content": "names"}]})";
 
 // A controller with canned answers.
 struct Controller {
@@ -74,6 +67,70 @@ TEST_SUITE("machine::bootstrap") {
     CHECK(number_at(*controller.body, "proxy_uid") == ::geteuid());
     CHECK(text_at(*controller.body, "request").find("CERTIFICATE REQUEST") != std::string::npos);
     CHECK(text_at(*controller.body, "request").find("PRIVATE") == std::string::npos);
+  }
+
+  TEST_CASE("the controller is told the variant of xDS, gRPC, and the user that Envoy runs as") {
+    const testing::TemporaryDirectory directory;
+    Controller controller;
+    BootstrapOptions options = web_1(directory);
+    options.proxy.owner.reset();
+    options.proxy.xds = XdsVariant::kSotw;
+    options.proxy.grpc = true;
+    const auto written = bootstrap(options, controller.calls());
+    REQUIRE_MESSAGE(written.ok(), written.error().text());
+    REQUIRE(controller.body);
+    CHECK(text_at(*controller.body, "xds") == "sotw");
+    CHECK(bool_at(*controller.body, "grpc") == true);
+    const std::uint32_t owner = ::geteuid() == 0 ? 1500 : ::geteuid();
+    CHECK(number_at(*controller.body, "proxy_uid") == owner);
+    struct stat status {};
+    REQUIRE(::stat(directory.file("sds_key.pem").c_str(), &status) == 0);
+    CHECK(status.st_uid == owner);
+  }
+
+  TEST_CASE("the proxy's user can enter directories that are made, whatever the umask is") {
+    const testing::TemporaryDirectory directory;
+    Controller controller;
+    BootstrapOptions options = web_1(directory);
+    options.proxy.directory = directory.file("osm/web-1");
+    const mode_t before = ::umask(077);
+    const auto written = bootstrap(options, controller.calls());
+    ::umask(before);
+    REQUIRE_MESSAGE(written.ok(), written.error().text());
+    for (const char* made : {"osm", "osm/web-1"}) {
+      CAPTURE(made);
+      struct stat status {};
+      REQUIRE(::stat(directory.file(made).c_str(), &status) == 0);
+      CHECK((status.st_mode & 07777) == 0755);
+    }
+  }
+
+  TEST_CASE("no certificate is requested if this process cannot give files to the owner") {
+    const testing::TemporaryDirectory directory;
+    std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+    Controller controller;
+    BootstrapOptions options = web_1(directory);
+    const AsProxyUser nobody(true, 65534, 65534);  // root has the right
+    options.proxy.owner = ::geteuid() + 1;
+    const auto written = bootstrap(options, controller.calls());
+    REQUIRE_FALSE(written.ok());
+    CHECK(written.error().code == ErrorCode::kStorage);
+    CHECK(written.error().message.find("Run as root") != std::string::npos);
+    CHECK_FALSE(controller.body);
+    CHECK(std::filesystem::is_empty(directory.path()));
+  }
+
+  TEST_CASE("the controller is asked, and refuses, if root is to be the owner") {
+    const testing::TemporaryDirectory directory;
+    std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+    Controller controller;
+    controller.answer = Error{ErrorCode::kInvalidArgument, "proxy uid: 0"};
+    BootstrapOptions options = web_1(directory);
+    const AsProxyUser nobody(true, 65534, 65534);
+    options.proxy.owner = 0;
+    const auto written = bootstrap(options, controller.calls());
+    REQUIRE_FALSE(written.ok());
+    CHECK(written.error().message == "proxy uid: 0");
   }
 
   TEST_CASE("no certificate is requested for a directory with another machine's files") {

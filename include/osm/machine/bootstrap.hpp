@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
-#include "osm/inject/interception.hpp"
 #include "osm/result.hpp"
 #include "osm/values/proxy.hpp"
 
@@ -17,10 +17,12 @@ namespace osm::inline v1::machine {
 
 // The proxy of a machine, and the place of its files.
 struct ProxyOptions {
-  std::string directory;                    // absolute; it is made if it does not exist
-  std::uint32_t owner = inject::kProxyUid;  // user that Envoy runs as; owns the proxy's files
-  XdsVariant xds = XdsVariant::kDelta;      // variant of Envoy's streams
-  bool grpc = false;                        // also files for gRPC libraries without Envoy
+  std::string directory;  // absolute; if it does not exist, it is made for all to enter (0755)
+  // User that Envoy runs as. The proxy's files belong to it, as user and as group. nullopt: 1500
+  // (inject::kProxyUid) in a process of root, else the effective user.
+  std::optional<std::uint32_t> owner{};
+  XdsVariant xds = XdsVariant::kDelta;  // variant of Envoy's streams
+  bool grpc = false;                    // also files for gRPC libraries without Envoy
 };
 
 // The written files, and the certificate among them.
@@ -52,10 +54,13 @@ struct AdminCalls {
 
 // Makes a key of the kind that the mesh uses, asks for its certificate, and writes the machine's
 // files. An administrator calls it beside the controller, and copies the directory to the machine.
-// Failure: those of `calls`; kInternal (an answer is of another version), kStorage (the directory
-// cannot be made or written to), kConflict (it has another machine's files, or other files of their
-// names): no certificate is made. After the certificate: kStorage (a file), kInternal.
-// Thread: any. Blocking: until `calls` have returned, and on the files.
+// Failure: those of `calls`; kInternal (an answer is of another version), kInvalidArgument (its
+// names fit into no certificate request), kStorage (the directory cannot be made or written to, or
+// this process cannot give files to the owner), kConflict (it has another machine's files, or other
+// files of their names): no certificate is made. After the certificate: kStorage (a file),
+// kInternal.
+// Thread: any, one at a time for one directory. Blocking: until `calls` have returned, on the
+// files, and while another process changes them.
 OSM_API Result<Bootstrapped> bootstrap(const BootstrapOptions& options, const AdminCalls& calls);
 
 }  // namespace osm::inline v1::machine

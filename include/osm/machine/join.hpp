@@ -41,23 +41,29 @@ OSM_API Result<JoinToken> decode_join_token(std::string text, const std::string&
 struct JoinOptions {
   JoinToken token;
   ProxyOptions proxy;
-  std::chrono::milliseconds timeout{10000};  // for each of two questions
+  // For each of two answers, and for repetitions of a question while the server is busy.
+  std::chrono::milliseconds timeout{10000};
   // True: the questions are asked as the proxy's user, whose traffic interception leaves alone. See
   // RenewOptions::as_proxy_user.
   bool as_proxy_user = false;
 };
 
-// Threads of the caller. Lifetime: both outlive the call.
+// Threads of the caller. Lifetime: both outlive the call, and the threads of `blocking` end before
+// the context of `io` does. OwnRuntime does so.
 struct JoinHost {
   net::AsioExecutor& io;  // connections to the server
   Executor& blocking;     // look-ups of the server's name
 };
 
 // Makes a key, exchanges the token for its certificate, and writes the machine's files.
-// Failure: kPermissionDenied (the token is used, expired or of another server), kUnavailable,
-// kDeadlineExceeded, kInvalidCertificate and others of net::HttpClient (the server cannot be
-// asked); kInternal, kStorage, kConflict as bootstrap()'s, before the token is used up. Thread: any
-// but those of `host`. Blocking: until the server has answered twice, and on the files.
+// Failure: kInvalidArgument (the token lacks a part, or names a socket of this machine; nobody is
+// asked), kPermissionDenied (the token is used, expired or of another server), kInvalidSyntax (an
+// answer is no JSON), kUnavailable, kDeadlineExceeded, kInvalidCertificate and others of
+// net::HttpClient (the server cannot be asked); bootstrap()'s. Those before the certificate leave
+// the token unused. After it, the token is used up: the machine needs another one.
+// Thread: any but those of `host`, one at a time for one directory; with `as_proxy_user` no other
+// call of this library at the same time, and no thread that needs root. Blocking: until the server
+// has answered twice, on the files, and while another process changes them.
 OSM_API Result<Bootstrapped> join(const JoinOptions& options, const JoinHost& host);
 
 }  // namespace osm::inline v1::machine
