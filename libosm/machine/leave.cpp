@@ -1,6 +1,7 @@
 #include "osm/machine/leave.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -21,9 +22,9 @@
 namespace osm::inline v1::machine {
 namespace {
 
-// Runs a program with these arguments, without its standard output. `name`: in errors. `open`: a
+// Starts a program with these arguments, without its standard output. `name`: in errors. `open`: a
 // descriptor that the program has, too; -1: none. Failure: kStorage.
-Status run(const std::vector<std::string>& command, const std::string& name, int open = -1) {
+Result<pid_t> start(const std::vector<std::string>& command, const std::string& name, int open) {
   std::vector<char*> arguments;
   for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);
@@ -31,16 +32,39 @@ Status run(const std::vector<std::string>& command, const std::string& name, int
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   if (open >= 0) ::posix_spawn_file_actions_adddup2(&actions, open, open);  // not closed by exec
+  posix_spawnattr_t attributes;  // the program does not block the signals that this thread does
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = 0;
   const int failed =
-      ::posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environ);
+      ::posix_spawnp(&child, arguments.front(), &actions, &attributes, arguments.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0)
-    return Error{ErrorCode::kStorage, name + ": " + std::generic_category().message(failed)};
+  if (failed == 0) return child;
+  return Error{ErrorCode::kStorage, name + ": " + std::generic_category().message(failed)};
+}
+
+// Waits for a program. Result: true if it ended with 0. Failure: kStorage: its status is lost.
+Result<bool> await(pid_t child, const std::string& name) {
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(child, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  if (ended == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return Error{ErrorCode::kStorage, name +
+                                        ": its exit status is lost; does this process ignore "
+                                        "SIGCHLD? Repeat this command"};
+}
+
+// Runs a program, as start(). Failure: kStorage, also if it does not end with 0.
+Status run(const std::vector<std::string>& command, const std::string& name, int open = -1) {
+  OSM_TRY(const pid_t child, start(command, name, open));
+  OSM_TRY(const bool succeeded, await(child, name));
+  if (succeeded) return {};
   return Error{ErrorCode::kStorage, name + " failed; its messages are above. Repeat this command"};
 }
 
@@ -89,7 +113,10 @@ Result<std::vector<std::string>> stop_units(const std::string& directory) {
   const std::string intercept = "osm-intercept@" + name + ".service";
   const std::string envoy = "osm-envoy@" + name + ".service";
   const std::string systemctl = "systemctl";
-  if (!run({systemctl, "is-active", "--quiet", intercept}, systemctl).ok()) return done;
+  const auto asked = start({systemctl, "is-active", "--quiet", intercept}, systemctl, -1);
+  if (!asked.ok()) return done;
+  OSM_TRY(const bool active, await(*asked, systemctl));
+  if (!active) return done;
   OSM_TRY(run({systemctl, "disable", "--now", timer, intercept, envoy}, systemctl));
   return std::vector{timer, intercept, envoy};
 }

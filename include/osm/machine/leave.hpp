@@ -25,7 +25,10 @@ struct DrainOptions {
 // `osm vm drain --undo`.
 // Failure: kDeadlineExceeded (names proxies that have not acknowledged; it continues),
 // kCertificateExpired, and renew()'s for files and for the controller.
-// Thread: any. Blocking: up to `timeout`, and while another process changes the files.
+// Thread: any; with `as_proxy_user` no other call of this library at the same time, and no thread
+// that needs root. Blocking: up to `timeout`, and while another process changes the files. If
+// nothing else in the process used gRPC when the call began, up to a second more, until gRPC's
+// threads have ended.
 OSM_API Status drain(const DrainOptions& options, const Clock& clock);
 
 // The machine, and how it leaves.
@@ -49,12 +52,13 @@ struct LeaveResult {
 // osm-intercept@NAME.service and osm-envoy@NAME.service if the directory is /etc/osm/NAME and
 // systemd runs them, runs `intercept.sh --remove`, and deletes the machine's files, the key first.
 // Envoy without units, the mesh's names in /etc/hosts and the VirtualMachine are the caller's. It
-// starts programs and waits for them; their output goes to this process's standard error. The
-// process must not reap children of others.
+// starts programs (systemctl by PATH) and waits for them; their output goes to this process's
+// standard error. The process must not reap children of others, nor ignore SIGCHLD.
 // Failure: kPermissionDenied (not root, or somebody else may have written intercept.sh; nothing is
 // done), kConflict (another process has the files), kStorage (a file, a program; repeat the call);
 // without `force` drain()'s.
-// Thread: any. Blocking: as drain(), `grace`, and until the programs have ended.
+// Thread: as drain(). Blocking: as drain(), but not for another process; `grace`, and until the
+// programs have ended.
 OSM_API Result<LeaveResult> leave(const LeaveOptions& options, const Clock& clock);
 
 }  // namespace osm::inline v1::machine
