@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -42,16 +43,27 @@ Status drain_self(ProxyFiles files, const DrainOptions& options, const Clock& cl
                      "/sds_cert.pem has ended, so the controller answers nothing: run `osm vm "
                      "drain` on the controller's side, and then this command with --force"};
   if (!options.controller.empty()) files.controller = options.controller;
+  const bool alone = GrpcScope::is_unused();
   const auto deadline = steady_clock::now() + options.timeout;
+  const auto left = [&] {
+    return std::chrono::floor<milliseconds>(deadline - steady_clock::now());
+  };
+  std::optional<Result<DrainResponse>> last;
   for (;;) {
-    const auto told = [&] {
+    const milliseconds limit = std::clamp(left(), milliseconds(1), kQuestion);
+    auto told = [&] {
       const AsProxyUser user(options.as_proxy_user, files);
-      return ask_to_drain(files, std::min(options.timeout, kQuestion));
+      const GrpcScope grpc(alone);
+      return ask_to_drain(files, limit);
     }();
     if (told.ok() && told->applied()) return {};
     if (!told.ok() && !may_pass(told.error())) return told.error();
-    if (steady_clock::now() >= deadline) return told.ok() ? behind(*told) : told.error();
-    std::this_thread::sleep_for(kPoll);
+    // No answer to a question that the end cut short: the one before says more.
+    const bool cut = !told.ok() && told.error().code == ErrorCode::kDeadlineExceeded &&
+                     limit < std::min(options.timeout, kQuestion);
+    if (!last || !cut) last.emplace(std::move(told));
+    if (left() <= milliseconds(0)) return last->ok() ? behind(**last) : last->error();
+    std::this_thread::sleep_for(std::min(kPoll, left()));
   }
 }
 

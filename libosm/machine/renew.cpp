@@ -86,6 +86,7 @@ Result<RenewResult> renew(const RenewOptions& options, const Clock& clock) {
   WorkloadFiles workload;
   {
     const AsProxyUser user(options.as_proxy_user, files);
+    const GrpcScope grpc;
     RenewalRequest question;
     question.set_trust_bundle_sha256(sha256(files.trust_bundle_pem));
     OSM_TRY(const RenewalResponse told, ask_controller(files, question, options.timeout));

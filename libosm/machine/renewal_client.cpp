@@ -81,26 +81,6 @@ std::shared_ptr<grpc::Channel> connect(const ProxyFiles& files,
   return grpc::CreateCustomChannel(files.controller, tls::TlsCredentials(options), arguments);
 }
 
-// Keeps gRPC until the end of its scope. If the process uses gRPC for nothing else, it then waits
-// for gRPC's threads, up to a second: one of them may still have the channel, which it frees, and
-// OpenSSL's state of that thread with it. The caller may be about to end the process, or to take
-// root's rights back.
-class GrpcScope {
- public:
-  GrpcScope() : alone_(grpc_is_initialized() == 0) { grpc_init(); }
-  ~GrpcScope() {
-    grpc_shutdown();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (alone_ && grpc_is_initialized() != 0 && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  GrpcScope(const GrpcScope&) = delete;
-  GrpcScope& operator=(const GrpcScope&) = delete;
-
- private:
-  const bool alone_;
-};
-
 // `unknown`: consequence and remedy if the controller does not know the method.
 Error explain(const ProxyFiles& files, const grpc::Status& status, const std::string& stranger,
               const char* unknown) {
@@ -136,7 +116,6 @@ Error explain(const ProxyFiles& files, const grpc::Status& status, const std::st
 template <class Response, class Request>
 Result<Response> call(const ProxyFiles& files, const char* method, const Request& request,
                       std::chrono::milliseconds timeout, const char* unknown) {
-  const GrpcScope grpc_scope;
   const auto stranger = std::make_shared<Stranger>();
   grpc::TemplatedGenericStub<Request, Response> stub(connect(files, stranger));
   grpc::ClientContext context;
@@ -152,6 +131,17 @@ Result<Response> call(const ProxyFiles& files, const char* method, const Request
 }
 
 }  // namespace
+
+bool GrpcScope::is_unused() { return grpc_is_initialized() == 0; }
+
+GrpcScope::GrpcScope(bool alone) : alone_(alone) { grpc_init(); }
+
+GrpcScope::~GrpcScope() {
+  grpc_shutdown();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (alone_ && !is_unused() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalRequest& request,
                                        std::chrono::milliseconds timeout) {

@@ -16,9 +16,28 @@ using RenewalResponse = openservicemesh::certificate::v1::RenewCertificateRespon
 
 using DrainResponse = openservicemesh::certificate::v1::DrainMachineResponse;
 
-// One call on a connection of its own. Nothing is sent to who is not the controller: its chain ends
-// in the machine's trust bundle, and its only URI SAN is one that the bootstrap names.
-// Failure: the controller's own words, or why it could not be asked. Blocking: up to the time-out.
+// Keeps gRPC until the end of its scope, which is that of all calls of a check: inside the scope of
+// AsProxyUser, so that gRPC's threads do not get root's rights back. With `alone` it then waits for
+// them, up to a second: one of them may still have a channel, which it frees, and OpenSSL's state
+// of that thread with it. The caller may be about to end the process.
+class GrpcScope {
+ public:
+  // True if the process uses gRPC for nothing now. Only then will its threads end.
+  static bool is_unused();
+
+  explicit GrpcScope(bool alone = is_unused());
+  ~GrpcScope();
+  GrpcScope(const GrpcScope&) = delete;
+  GrpcScope& operator=(const GrpcScope&) = delete;
+
+ private:
+  const bool alone_;
+};
+
+// One call on a connection of its own, within a GrpcScope. Nothing is sent to who is not the
+// controller: its chain ends in the machine's trust bundle, and its only URI SAN is one that the
+// bootstrap names. Failure: the controller's own words, or why it could not be asked. Blocking: up
+// to the time-out.
 Result<RenewalResponse> ask_controller(const ProxyFiles& files, const RenewalRequest& request,
                                        std::chrono::milliseconds timeout);
 

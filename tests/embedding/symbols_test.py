@@ -14,26 +14,28 @@ import unittest
 CALLS = re.compile(
     r"(secure_)?getenv|(set|put|unset)env|signal|sigaction|sigprocmask|pthread_sigmask|"
     r"fork|vfork|_?exit|quick_exit|atexit|std::(cout|cerr|clog)|v?f?printf|f?puts|putchar|perror|"
-    r"posix_spawnp?|exec[lv]\w*|popen|system|kill|wait(pid|id|4)?|"
+    r"posix_spawnp?|exec[lv]\w*|popen|system|kill|wait(pid|id|4)?|sete?[ug]id|setres[ug]id|setgroups|"
     r"pthread_create|std::thread::_M_start_thread.*"
 )
 # The exceptions, by room: threads that the host asks for by name (net::Threads,
 # testing::ThreadExecutor), the thread that accepts for gRPC's server, the credential plugin of a
-# kubeconfig, the programs with which a machine leaves, and the reason OSM_CHECK aborts for.
-# JsonLog has a thread too, on which all signals are blocked.
+# kubeconfig, the programs with which a machine leaves and the user as whom it asks, and the reason
+# OSM_CHECK aborts for. JsonLog has a thread too, on which all signals are blocked.
 ALLOWED = {
     "osm_room_net": re.compile(r"std::thread::_M_start_thread.*|pthread_sigmask"),
     "osm_room_ads": re.compile(r"std::thread::_M_start_thread.*"),
     "osm_room_testing": re.compile(r"std::thread::_M_start_thread.*"),
     "osm_room_kubernetes": re.compile(r"posix_spawn|kill|waitpid"),
-    "osm_room_machine": re.compile(r"posix_spawnp|waitpid"),
+    "osm_room_machine": re.compile(r"posix_spawnp|waitpid|sete[ug]id"),
     "osm_room_base": re.compile(r"fprintf"),
 }
 NOTHING = re.compile(r"(?!)")
 # Data of ours that is made once and const, besides what is named kLikeThis. And the executor whose
 # task runs on this thread, in two fakes and in WatchedExecutor: null again when the task returns.
+# And the lock of the process's effective user, of which there is one.
 CONSTANT = re.compile(
     r"osm::v1::testing::TaskQueue::current|osm::v1::WatchedExecutor::Running::current|"
+    r"osm::v1::machine::\(anonymous namespace\)::effective_user|"
     r"osm::v1::ads::ResourceSet::none\(\)::empty|.*\bk[A-Z]\w*(\[abi:\w+\])?|"
     r".*::\{lambda.*|(guard variable|vtable|typeinfo|VTT|DW\.ref|__odr).*"
 )

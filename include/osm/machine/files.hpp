@@ -39,7 +39,8 @@ struct WriteOptions {
 // makes them). The directory and the files that root runs keep this process's owner, so that the
 // proxy's user cannot replace them. Failure: kStorage (the directory or a file, with the remedy;
 // the files before it are written), kInvalidArgument (a name with '/' or with '.' at its beginning;
-// nothing is written). Thread: any. Blocking: on the files, and while another process changes them.
+// nothing is written). Thread: any, but not while another one has the effective user of a proxy.
+// Blocking: on the files, and while another process changes them.
 OSM_API Status write_files(const WriteOptions& options, const certificate::PrivateKey& key,
                            const std::vector<inject::BootstrapFile>& files);
 

@@ -65,10 +65,15 @@ struct RenewResult {
 // its only URI SAN must be one that the bootstrap names: nothing is sent to another server.
 // Failure: kCertificateExpired (bootstrap or join again), kConflict (another process renews),
 // kStorage, kInvalidSyntax, kInvalidCertificate (a file; another server than the controller; an
-// answer that does not fit the request), kUnknownProxy, kNotFound, kPermissionDenied (the
-// controller refuses this machine), kUnavailable, kDeadlineExceeded (they may pass). Thread: any.
-// Blocking: up to `timeout` for each of three answers, and on the files. If nothing else in the
-// process uses gRPC, up to a second more for each, until gRPC's threads have ended.
+// answer that does not fit the request), kInvalidArgument (the controller's names for this machine
+// fit into no certificate request), kUnknownProxy, kNotFound, kPermissionDenied (the controller
+// refuses this machine), kUnavailable, kDeadlineExceeded (they may pass). The files stay as they
+// are, but for kStorage: if the files of gRPC libraries cannot be written, the proxy certificate is
+// new nevertheless, and the next check replaces the others.
+// Thread: any; with `as_proxy_user` no other call of this library at the same time, and no thread
+// that needs root. Blocking: up to `timeout` for each of three answers, and on the files. If
+// nothing else in the process used gRPC when the call began, up to a second more, until gRPC's
+// threads have ended.
 OSM_API Result<RenewResult> renew(const RenewOptions& options, const Clock& clock);
 
 // Pauses between checks of an agent that keeps running. Thread: one at a time.
