@@ -27,9 +27,8 @@ osm::Status join(const std::string& directory, const std::string& token_file) {
   std::ifstream file(token_file);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   OSM_TRY(auto token, osm::machine::decode_join_token(std::move(text), token_file));
-  osm::machine::JoinOptions options{
+  const osm::machine::JoinOptions options{
       .token = std::move(token), .proxy = {.directory = directory}, .as_proxy_user = is_root()};
-  if (!is_root()) options.proxy.owner = ::geteuid();  // Envoy runs as this user
   osm::OwnRuntime threads;
   OSM_TRY(const auto joined, osm::machine::join(options, {threads.asio(), threads.blocking}));
   std::cout << "joined as proxy " << joined.uuid << std::endl;

@@ -1,4 +1,6 @@
 // The library of a machine's agent, alone: a token, and a machine that has no files yet.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +22,12 @@ void expect(bool truth, const std::string& what) {
   std::exit(1);
 }
 
+template <class Result>
+void expect_failure(const Result& result, osm::ErrorCode code, const std::string& why) {
+  expect(!result.ok(), why);
+  expect(result.error().code == code, why + ", but: " + result.error().text());
+}
+
 }  // namespace
 
 int main() {
@@ -33,15 +41,19 @@ int main() {
   const auto joined = machine::join(
       {.token = *token, .proxy = {.directory = "nowhere"}, .timeout = std::chrono::seconds(5)},
       {threads.asio(), threads.blocking});
-  expect(!joined.ok(), "nobody answers at that address");
+  expect_failure(joined, osm::ErrorCode::kUnavailable, "nobody answers at that address");
 
   const osm::SystemClock clock;
-  const auto renewed = machine::renew({.directory = "nowhere"}, clock);
-  expect(!renewed.ok() && renewed.error().code == osm::ErrorCode::kStorage, "there are no files");
-  expect(!machine::drain({.directory = "nowhere"}, clock).ok(), "nothing to drain");
-  expect(!machine::leave({.drain = {.directory = "nowhere"}}, clock).ok(), "nothing to leave");
-  expect(!machine::write_files({"nowhere", {}}, osm::certificate::PrivateKey(), {}).ok(),
-         "files are written into a directory that exists");
+  using osm::ErrorCode;
+  expect_failure(machine::renew({.directory = "nowhere"}, clock), ErrorCode::kStorage,
+                 "there are no files");
+  expect_failure(machine::drain({.directory = "nowhere"}, clock), ErrorCode::kStorage,
+                 "there is nothing to drain");
+  expect_failure(machine::leave({.drain = {.directory = "nowhere"}}, clock),
+                 ::geteuid() == 0 ? ErrorCode::kStorage : ErrorCode::kPermissionDenied,
+                 "there is nothing to leave");
+  expect_failure(machine::write_files({"nowhere", {}}, osm::certificate::PrivateKey(), {}),
+                 ErrorCode::kStorage, "files are written into a directory that exists");
   const auto refused = [] { return osm::Error{osm::ErrorCode::kNotFound, "no such machine"}; };
   const auto bootstrapped = machine::bootstrap(
       {.machine = {"shop", "web-1"},
@@ -49,8 +61,7 @@ int main() {
        .proxy = {.directory = "nowhere"}},
       {.subject = [&]() -> osm::Result<std::string> { return refused(); },
        .bootstrap = [&](const std::string&) -> osm::Result<std::string> { return refused(); }});
-  expect(!bootstrapped.ok() && bootstrapped.error().code == osm::ErrorCode::kNotFound,
-         "a failure of a request is the caller's own");
+  expect_failure(bootstrapped, ErrorCode::kNotFound, "a failure of a request is the caller's own");
 
   osm::RandomRng rng(1);
   machine::RenewalPace pace(std::chrono::minutes(10), rng);
