@@ -10,6 +10,8 @@ import fcntl
 import hashlib
 import json
 import os
+import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -245,7 +247,9 @@ class Renew(RenewTest):
             stdout=subprocess.DEVNULL,
         )
         self.addCleanup(lambda: bootstrap.poll() is None and bootstrap.kill())
-        wait_for("its certificate", lambda: len(self.controller.log("proxy certificate issued for a machine")) == 2)
+        waits = re.compile(rf"-> FLOCK .* {bootstrap.pid} ")
+        wait_for("it waits", lambda: waits.search(pathlib.Path("/proc/locks").read_text()))
+        self.assertEqual(len(self.controller.log("proxy certificate issued for a machine")), 1)
         self.assertEqual(self.contents(), before)
         fcntl.flock(held, fcntl.LOCK_UN)
         self.assertEqual(bootstrap.wait(20), 0)
