@@ -25,8 +25,8 @@ struct ClientOptions {
   }
 
   osm::testing::TemporaryDirectory folder;
-  net::Threads blocking{1};
   net::Threads io{1};
+  net::Threads blocking{1};  // ends first: look-ups refer to io's context
   etcd::CaStoreOptions options{
       .endpoints = {}, .io = io.executor(), .blocking = blocking.executor()};
 };

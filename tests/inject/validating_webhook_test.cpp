@@ -184,7 +184,7 @@ TEST_SUITE("inject::Validator") {
   TEST_CASE_FIXTURE(Fixture, "kinds and operations that are not for this webhook are refused") {
     const Verdict verdict = create({"apps/v1", "Deployment", "{}"});
     CHECK_FALSE(verdict.allowed);
-    CHECK(verdict.message.find("this webhook validates Denylist, Egress, ExtensionService, ") !=
+    CHECK(verdict.message.find("this webhook validates AzureResource, DNSResource, Denylist, ") !=
           std::string::npos);
     CHECK(metrics.value("osm_admission_webhook_response_total",
                         {{"kind", "other"}, {"success", "false"}}) == 1);

@@ -58,8 +58,8 @@ struct Racer {
   RandomRng rng;
   testing::CapturingLog log;
   testing::CapturingMetrics metrics;
-  net::Threads blocking{1};
   net::Threads io{1};
+  net::Threads blocking{1};
   std::unique_ptr<kubernetes::Cluster> cluster;
 };
 

@@ -116,8 +116,8 @@ struct Surroundings {
   RandomRng rng;
   osm::testing::CapturingLog log;
   osm::testing::CapturingMetrics metrics;
-  net::Threads blocking{1};
   net::Threads io{1};
+  net::Threads blocking{1};
   std::unique_ptr<kubernetes::Cluster> real;
 };
 
