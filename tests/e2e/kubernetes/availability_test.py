@@ -30,6 +30,8 @@ SECRETS = ["service-cert", "root-cert"]
 
 
 class AvailabilityCase(UnderLoad, ReplicaCase):
+    settled = False  # the endpoints, since the mesh began
+
     @staticmethod
     def install(installed):
         installed.install(f"osm.osmController.replicaCount={CONTROLLERS}")
@@ -74,7 +76,24 @@ class AvailabilityCase(UnderLoad, ReplicaCase):
         self.wait_until_all_are_ready()
         wait_for("every proxy is served", self.served, 30)
         self.wait_for_steady_load()
+        self.wait_until_endpoints_are_settled()
         self.since, self.before = time.time(), self.configured()
+
+    def wait_until_endpoints_are_settled(self):
+        """Until no replica has sent anything but secrets for 6 s, in the class's first test: for 5 s after a change of
+        endpoints, a proxy that moves is told them again (ADR 0013)."""
+        told, since = None, time.monotonic()
+
+        def settled():
+            nonlocal told, since
+            now = self.configured()
+            if now != told:
+                told, since = now, time.monotonic()
+            return time.monotonic() - since > 6
+
+        if not type(self).settled:
+            wait_for("nothing is sent for 6 s", settled, 60)
+        type(self).settled = True
 
     def served(self, but=()):
         """True if a ready replica, except for `but`, has sent something to each proxy, and counts

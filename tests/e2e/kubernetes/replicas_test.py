@@ -268,8 +268,16 @@ class ReplicasTest(ReplicaCase):
                 f"the listeners of {proxy['name']} are told",
                 lambda name=proxy["name"]: "dynamic_listeners" in self.osm_json("proxy", "get", "listeners", name),
             )
-        status = self.osm_json("status", "traffictarget", f"{NS}/access", "--wait")
-        self.assertEqual(["Applied", 3, 3, []], [status[k] for k in ("phase", "concerned", "applied", "not_connected")])
+
+        def counted():
+            status = self.osm_json("status", "traffictarget", f"{NS}/access", "--wait")
+            told = [status[k] for k in ("phase", "concerned", "applied", "not_connected")]
+            if told != ["Applied", 3, 3, []]:
+                raise NotYet(told)
+            return True
+
+        # A replica hears up to 3 s late that a proxy has connected at another one.
+        wait_for("the status counts the proxies of every replica", counted)
         client, server = (next(p["name"] for p in proxies if f"/{a}-" in p["name"]) for a in ("client", "server"))
         self.assertIn("ALLOWED", self.osm("policy", "check-pods", client, server))
         self.assertIn("ALLOWED", self.osm("policy", "explain", f"{NS}/client", f"{NS}/server"))
