@@ -401,8 +401,8 @@ TEST_SUITE("net::HttpClient") {
                                       .blocking = blocking.get()});
       const auto response = client.get("/");
       REQUIRE_MESSAGE(response.ok(), response.error().text());
-      Client nowhere(HttpClientOptions{.address = {std::string(300, 'x'), 1, ""},
-                                       .blocking = blocking.get()});
+      Client nowhere(
+          HttpClientOptions{.address = {std::string(300, 'x'), 1, ""}, .blocking = blocking.get()});
       CHECK(nowhere.get("/").error().code == ErrorCode::kInvalidArgument);
       blocking.reset();  // a look-up may hold its connection, whose io_context ends with the client
     }
