@@ -61,13 +61,15 @@ class ReplicasTest(ReplicaCase):
         one."""
 
         def split():
+            if len(pods := cls.api.list("Pod", NS)) != 3:
+                raise NotYet(f"{len(pods)} pods")  # one that ends may be connected still
             counts = sorted(map(cls.proxies_of, cls.pods(mesh.SYSTEM, "osm-controller")))
             if counts[-2:] != [1, 2]:
                 cls.restart(NS, "client")
                 raise NotYet(counts)
             return counts
 
-        wait_for("each replica has proxies", split, 90)
+        wait_for("each replica has proxies", split, 120)
 
     def programmed(self):
         found = self.api.get("TrafficTarget", NS, "access").get("status", {}).get("conditions", [])
