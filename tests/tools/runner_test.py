@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
@@ -170,6 +171,25 @@ class RunnerTest(unittest.TestCase):
         one = results.without_commit(program(b"c0ffee", b"1", b"code"), b"c0ffee")
         self.assertEqual(one, results.without_commit(program(b"decade", b"2", b"code"), b"decade"))
         self.assertNotEqual(one, results.without_commit(program(b"decade", b"2", b"edoc"), b"decade"))
+
+    def test_results_are_known_after_a_run_that_built_programs(self):
+        def machine():
+            for cached in (results.machine, results.tree, results.content):
+                cached.cache_clear()
+            return results.machine()
+
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(results, "ROOT", pathlib.Path(folder)):
+            source = results.ROOT / "tools/programs/vault/go.mod"
+            source.parent.mkdir(parents=True)
+            source.write_text("one")
+            before = machine()
+            built = results.ROOT / "build/tools/vault/bin/.inputs"
+            built.parent.mkdir(parents=True)
+            built.write_text("inputs")
+            self.assertEqual(machine(), before)
+            source.write_text("another")
+            self.assertNotEqual(machine(), before)
+        machine()
 
     def test_the_ledger_reports_age_and_second_runs_of_entries_that_exist(self):
         today = datetime.datetime(2030, 1, 31, tzinfo=datetime.UTC)

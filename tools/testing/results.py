@@ -78,12 +78,17 @@ def tree(name):
 
 @functools.cache
 def machine():
-    """Hash of what the tools brought and of the versions of Debian's packages."""
-    stamps = [*ROOT.glob("build/tools/*/.sha256"), *ROOT.glob("build/tools/*/bin/.inputs")]
+    """Hash of what the tools bring and of the versions of Debian's packages. It is the same before and after a run
+    that builds programs: their sources belong to it, and not what is there."""
+    stamps = ROOT.glob("build/tools/*/.sha256")
     packages = subprocess.run(["dpkg-query", "-W"], capture_output=True, text=True, check=False)
     kernel = os.uname()
     return _hash(
-        packages.stdout, kernel.release, kernel.machine, *(f"{s.parent.name} {content(s)}" for s in sorted(stamps))
+        packages.stdout,
+        kernel.release,
+        kernel.machine,
+        tree("tools/programs"),
+        *(f"{s.parent.name} {content(s)}" for s in sorted(stamps)),
     )
 
 
