@@ -282,9 +282,10 @@ Verdict flood(Bench& bench) {
   if (!bench.start_ready({kBooks})) return not_judged("synced");
   bench.step("flooding");
   const auto& memory = bench.options().memory_in_use;
-  // A queue grows in each flood; what the platform's client opens once, a connection say, does not.
+  // A queue grows in each flood; what the platform's client opens now and then, a connection say,
+  // does not.
   std::optional<Flood> last_flood;
-  for (int round = 0; round < 2 && !(last_flood && last_flood->flat()); ++round) {
+  for (int round = 0; round < 4 && !(last_flood && last_flood->flat()); ++round) {
     last_flood.emplace(Flood{bench, memory ? memory : allocated_bytes});
     last_flood->run();
   }
