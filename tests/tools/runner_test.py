@@ -179,11 +179,11 @@ class RunnerTest(unittest.TestCase):
             return results.machine()
 
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(results, "ROOT", pathlib.Path(folder)):
-            source = results.ROOT / "tools/programs/vault/go.mod"
+            source = results.ROOT / "tools/programs/one/go.mod"
             source.parent.mkdir(parents=True)
             source.write_text("one")
             before = machine()
-            built = results.ROOT / "build/tools/vault/bin/.inputs"
+            built = results.ROOT / "build/tools/one/bin/.inputs"
             built.parent.mkdir(parents=True)
             built.write_text("inputs")
             self.assertEqual(machine(), before)
