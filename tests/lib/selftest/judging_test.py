@@ -221,7 +221,8 @@ class Judging(unittest.TestCase):
 class Sequences(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.drawn = [changes.draw(run.seeded(number), CONTROLLERS) for number in range(32)]  # 8 lack a kind in 5 % of runs
+        # Eight lack a kind in 5 % of runs.
+        cls.drawn = [changes.draw(run.seeded(number), CONTROLLERS) for number in range(32)]
 
     def test_each_has_at_least_twenty_changes_of_twenty_kinds_a_restart_and_a_lagging_proxy(self):
         for drawn in self.drawn:
