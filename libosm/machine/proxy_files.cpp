@@ -30,7 +30,6 @@ constexpr const char* kTrustBundle = "cacert.pem";
 constexpr const char* kBootstrap = "bootstrap.yaml";
 constexpr const char* kNames = "validation_context_sds_secret.yaml";
 constexpr const char* kRepeat = "Run `osm vm bootstrap` for this machine again";
-constexpr std::size_t kMaxFileBytes = 1024 * 1024;
 
 const std::string kKey(inject::kProxyKeyFile);
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@
 #include "osm/result.hpp"
 
 namespace osm::inline v1::machine {
+
+// Of one of a machine's files.
+inline constexpr std::size_t kMaxFileBytes = 1024 * 1024;
 
 // True for the name of a file within a directory, which is not hidden.
 bool is_plain_name(std::string_view name);

@@ -19,12 +19,11 @@ constexpr const char* kWorkloadCertificate = "workload_cert.pem";
 constexpr const char* kWorkloadKey = "workload_key.pem";
 constexpr const char* kWorkloadRoots = "workload_roots.pem";
 constexpr const char* kGrpcBootstrap = "grpc_bootstrap.json";
-constexpr std::size_t kMaxFile = 1024 * 1024;
 // The controller decides on less.
 constexpr std::chrono::hours kLongestWorkloadLife{24 * 365 * 10};
 
 std::string content_of(const std::string& path) {
-  Result<std::string> text = read_file(path, kMaxFile);
+  Result<std::string> text = read_file(path, kMaxFileBytes);
   return text.ok() ? *std::move(text) : std::string();
 }
 
