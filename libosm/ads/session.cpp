@@ -1,9 +1,21 @@
 #include "ads/session.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace osm::inline v1::ads {
+
+namespace {
+
+// Number of a response; its nonce is the server's own.
+std::uint64_t number_of(std::string_view nonce) {
+  std::uint64_t number = 0;
+  std::from_chars(nonce.data(), nonce.data() + nonce.size(), number);
+  return number;
+}
+
+}  // namespace
 
 NameSet references(const std::vector<EncodedPtr>& resources, XdsType type) {
   NameSet names;
@@ -78,7 +90,7 @@ std::size_t Session::excess(XdsType type, std::size_t names) const {
 void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
   s.awaiting = false;
-  if (type == XdsType::kCluster) end_warming();
+  if (type == XdsType::kCluster) end_warming(last_nonce_);
   s.acked = s.sent;
   s.overtaken.clear();
   s.uncertain = std::exchange(s.overtaken_nack, false);
@@ -108,7 +120,7 @@ void Session::on_ack(XdsType type) {
 
 void Session::on_nack(XdsType type, std::string_view detail) {
   TypeState& s = of(type);
-  if (type == XdsType::kCluster) end_warming();
+  if (type == XdsType::kCluster) end_warming(last_nonce_);
   variant_ == XdsVariant::kDelta ? refuse_delta(type) : refuse_sotw(type);
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
   s.awaiting = s.overtaken_nack = false;
@@ -126,6 +138,7 @@ void Session::on_overtaken_ack(XdsType type, std::string_view nonce, std::string
                (variant_ == XdsVariant::kDelta || response.content->version() == version);
       });
   if (answered == s.overtaken.end()) return;
+  if (type == XdsType::kCluster) end_warming(number_of(nonce));
   if (!s.overtaken_nack && !s.uncertain) {
     s.acked = answered->content;
     s.confirmed = std::max(s.confirmed, answered->generation);
@@ -170,6 +183,7 @@ void Session::set_resources(const ResourceSets& sets) {
 std::optional<Response> Session::next_response(SteadyTime now, std::uint64_t generation) {
   if (writing_) return std::nullopt;
   generation_ = generation;
+  expire_warming(now);
   for (XdsType type : {XdsType::kCluster, XdsType::kListener, XdsType::kSecret, XdsType::kEndpoint,
                        XdsType::kRoute}) {
     if (!of(type).claim || !of(type).base) continue;
@@ -211,8 +225,9 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
     keep_overtaken(s);
     if (type == XdsType::kListener || type == XdsType::kRoute) note_passed(type, goal);
   }
-  s.generation = withheld(type) || s.held_since ? 0 : generation_;
-  if (type == XdsType::kCluster) note_warming(*goal);
+  s.generation = withheld(type) || !s.held.empty() ? 0 : generation_;
+  s.nonce = std::to_string(++last_nonce_);
+  if (type == XdsType::kCluster) note_warming(*goal, now);
   if (type == XdsType::kRoute && s.sent)
     s.lingering =
         filtered(merged(s.lingering ? s.lingering : ResourceSet::none(), s.sent->resources()),
@@ -222,7 +237,6 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   s.sent = s.delivered = goal;
   s.sent_base = s.base->version();
   s.announced = goal->version();
-  s.nonce = std::to_string(++last_nonce_);
   s.sent_at = now;
   return Response{type, s.announced, s.nonce, std::move(resources), variant_, {}};
 }
@@ -266,7 +280,15 @@ std::optional<SteadyTime> Session::deadline() const {
   };
   consider(expanded_since_, kExpandedBound);
   consider(leftovers_since_, kExpandedBound);
-  for (const TypeState& s : types_) consider(s.held_since, kWarmingBound);
+  bool waits = false;
+  for (const TypeState& s : types_)
+    for (const auto& [name, since] : s.held) {
+      consider(since, kHeldBound);
+      waits = true;
+    }
+  if (!waits) return first;
+  for (const SentNames* names : {&warming_, &changing_})
+    for (const auto& [name, sent] : *names) consider(sent.at, kWarmingBound);
   return first;
 }
 
@@ -299,7 +321,7 @@ bool Session::settled() const {
 
 bool Session::at_rest(XdsType type) const {
   const TypeState& s = of(type);
-  return s.subscribed && !awaits(s) && !withheld(type) && !s.held_since;
+  return s.subscribed && !awaits(s) && !withheld(type) && s.held.empty();
 }
 
 bool Session::unanswered() const { return std::any_of(types_.begin(), types_.end(), awaits); }

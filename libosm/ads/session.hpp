@@ -50,9 +50,13 @@ class Session {
   // Time for which removed clusters are kept for unacknowledged listeners and routes, on this
   // stream and from the one before.
   static constexpr std::chrono::seconds kExpandedBound{10};
-  // Time for which listeners and routes wait until the clusters that they start to name are warm,
-  // and added endpoints until a change of their cluster is.
+  // Time for which listeners and routes wait until a cluster that they start to name is warm, and
+  // added endpoints until a change of their cluster is.
   static constexpr std::chrono::seconds kWarmingBound{5};
+  // Time for which one of them waits at most, for clusters that come one after another. Removed
+  // clusters are kept for longer.
+  static constexpr std::chrono::seconds kHeldBound{8};
+  static_assert(kWarmingBound <= kHeldBound && kHeldBound < kExpandedBound);
 
   Session(XdsVariant variant, NameSetPool& pool, const Doubts& doubts = {})
       : variant_(variant), pool_(pool), doubts_(doubts) {}
@@ -174,9 +178,10 @@ class Session {
     std::vector<Refusal> refusals;     // refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
-    std::optional<SteadyTime> held_since;  // EDS, LDS, RDS: start of the wait for warm clusters
-    std::vector<Overtaken> overtaken;      // oldest first
-    std::uint64_t generation = 0;          // of the last response; 0: it withholds something
+    // EDS, LDS, RDS: what waits for warm clusters, by name, and since when.
+    std::map<std::string, SteadyTime, std::less<>> held;
+    std::vector<Overtaken> overtaken;  // oldest first
+    std::uint64_t generation = 0;      // of the last response; 0: it withholds something
     std::uint64_t confirmed = 0;
     NameSet passed_clusters;  // LDS, RDS: names in unanswered responses that the next one dropped
     NameSet passed_routes;    // LDS: likewise
@@ -241,8 +246,9 @@ class Session {
   ResourceSetPtr with_used_endpoints(const ResourceSetPtr& base);
   NameSet clusters_in_use() const;
   bool knows_users();
-  void note_warming(const ResourceSet& goal);
-  void end_warming();
+  void note_warming(const ResourceSet& goal, SteadyTime now);
+  void end_warming(std::uint64_t response);
+  void expire_warming(SteadyTime now);
   ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
   std::vector<EncodedPtr> former_versions(XdsType type, const ResourceSet& goal, NameSet& unknown);
   std::vector<EncodedPtr> former_endpoints(const ResourceSet& goal);
@@ -258,11 +264,15 @@ class Session {
   // CDS: start of keeping removed clusters for this base.
   std::optional<SteadyTime> expanded_since_;
   std::string expanded_base_;
-  // CDS: clusters sent since the last answer that the proxy did not have before.
-  NameSet warming_;
-  // EDS: names in clusters that were changed since the last answer. And what was made of two
-  // versions of one: it is made once.
-  NameSet changing_;
+  // CDS: clusters that the proxy did not have before, until it answers a response that has them.
+  // EDS: names in clusters that were changed, likewise. And what was made of two versions of one:
+  // it is made once.
+  struct Sent {
+    SteadyTime at;
+    std::uint64_t response;  // number of the first one
+  };
+  using SentNames = std::map<std::string, Sent, std::less<>>;
+  SentNames warming_, changing_;
   struct FormerEndpoints {
     EncodedPtr fresh, former;
   };

@@ -206,25 +206,39 @@ NameSet Session::clusters_in_use() const {
 // A cluster that is new to the proxy can be used after CDS is acknowledged. A cluster that was
 // removed and added between two answers is new again. One that is changed is used as it was until
 // then.
-void Session::note_warming(const ResourceSet& goal) {
+void Session::note_warming(const ResourceSet& goal, SteadyTime now) {
   const ResourceSetPtr& before = of(XdsType::kCluster).sent;
-  NameSet warming;
+  const Sent sent{now, last_nonce_};
+  SentNames warming;
   std::vector<EncodedPtr> changing;
   for (const EncodedPtr& cluster : goal.resources()) {
     const EncodedPtr known = before ? before->find(cluster->name) : nullptr;
-    if (!known || contains(warming_, cluster->name))
-      warming.push_back(cluster->name);
-    else if (known->hash != cluster->hash)
+    const auto cold = warming_.find(cluster->name);
+    const bool is_changed = known && known->hash != cluster->hash;
+    if (known && cold != warming_.end())
+      warming.emplace(cluster->name, is_changed ? sent : cold->second);
+    else if (!known)
+      warming.emplace(cluster->name, sent);
+    else if (is_changed)
       changing.push_back(cluster);
   }
   warming_ = std::move(warming);
-  changing_ = joined(changing_, references(changing, XdsType::kEndpoint));
+  for (const std::string& name : references(changing, XdsType::kEndpoint))
+    changing_.insert_or_assign(name, sent);
 }
 
-void Session::end_warming() {
-  NameSet().swap(warming_);  // `= {}` would keep the memory
-  NameSet().swap(changing_);
-  former_endpoints_.clear();
+// Those of this response and of those before it are warm, or were refused.
+void Session::end_warming(std::uint64_t response) {
+  const auto answered = [&](const auto& entry) { return entry.second.response <= response; };
+  std::erase_if(warming_, answered);
+  std::erase_if(changing_, answered);
+  if (changing_.empty()) former_endpoints_.clear();
+}
+
+void Session::expire_warming(SteadyTime now) {
+  const auto is_over = [&](const auto& entry) { return now - entry.second.at >= kWarmingBound; };
+  std::erase_if(warming_, is_over);
+  std::erase_if(changing_, is_over);
 }
 
 // Make before break: a listener or route keeps its older version while the new one starts to name
@@ -234,25 +248,22 @@ std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet
                                                  NameSet& unknown) {
   const TypeState& s = of(type);
   std::vector<EncodedPtr> former;
+  if (warming_.empty()) return former;
   // A proxy that renews a subscription is sent everything again, and still holds its accepted
   // content.
   const ResourceSetPtr& before = s.delivered ? s.delivered : s.acked;
-  if (!before || s.asked || warming_.empty()) return former;
-  const auto is_warming = [&](const auto& reference) {
-    return reference.type == XdsType::kCluster && contains(warming_, reference.name);
-  };
   for (const EncodedPtr& resource : changed(before, goal)) {
-    const EncodedPtr held = before->find(resource->name);
-    if (!held && contains(s.leftovers, resource->name) &&
-        std::any_of(resource->references.begin(), resource->references.end(), is_warming))
+    const EncodedPtr held = before ? before->find(resource->name) : nullptr;
+    const auto starts_cold = [&](const auto& reference) {
+      return reference.type == XdsType::kCluster && warming_.contains(reference.name) &&
+             !(held &&
+               std::binary_search(held->references.begin(), held->references.end(), reference));
+    };
+    if (std::none_of(resource->references.begin(), resource->references.end(), starts_cold))
+      continue;
+    if (held && !s.asked) former.push_back(held);
+    if (!held && contains(s.leftovers, resource->name) && !contains(s.owed, resource->name))
       unknown.push_back(resource->name);
-    if (held && std::any_of(resource->references.begin(), resource->references.end(),
-                            [&](const auto& reference) {
-                              return is_warming(reference) &&
-                                     !std::binary_search(held->references.begin(),
-                                                         held->references.end(), reference);
-                            }))
-      former.push_back(held);
   }
   return former;
 }
@@ -264,7 +275,7 @@ std::vector<EncodedPtr> Session::former_endpoints(const ResourceSet& goal) {
   std::vector<EncodedPtr> former;
   const ResourceSetPtr& before = of(XdsType::kEndpoint).sent;
   if (!before) return former;
-  for (const std::string& name : changing_) {
+  for (const auto& [name, sent] : changing_) {
     const EncodedPtr known = before->find(name), fresh = goal.find(name);
     if (!known || !fresh || known->hash == fresh->hash) continue;
     FormerEndpoints& made = former_endpoints_[name];
@@ -281,12 +292,19 @@ ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, Stea
   if (goal && type == XdsType::kEndpoint) former = former_endpoints(*goal);
   if (goal && (type == XdsType::kListener || type == XdsType::kRoute))
     former = former_versions(type, *goal, unknown);
-  if (former.empty() && unknown.empty()) {
-    s.held_since.reset();
-    return goal;
-  }
-  if (!s.held_since) s.held_since = now;
-  if (now - *s.held_since >= kWarmingBound) return goal;
+  decltype(s.held) held;
+  // True if it does not wait any more.
+  const auto is_over = [&](const std::string& name) {
+    const auto known = s.held.find(name);
+    const SteadyTime since = known == s.held.end() ? now : known->second;
+    if (now - since >= kHeldBound) return true;
+    held.emplace(name, since);
+    return false;
+  };
+  std::erase_if(former, [&](const EncodedPtr& resource) { return is_over(resource->name); });
+  std::erase_if(unknown, is_over);
+  s.held = std::move(held);
+  if (s.held.empty()) return goal;
   return merged(without(goal, ordered(std::move(unknown))), std::move(former));
 }
 

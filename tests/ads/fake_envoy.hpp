@@ -276,8 +276,7 @@ class FakeEnvoy {
 
   void note_premature(const ads::EncodedResource& old, const ads::EncodedResource& now) {
     for (const auto& reference : now.references)
-      if (reference.type == XdsType::kCluster &&
-          of(reference.type).applied.contains(reference.name))
+      if (reference.type == XdsType::kCluster)
         premature += !warm_.contains(reference.name) &&
                      std::find(old.references.begin(), old.references.end(), reference) ==
                          old.references.end();

@@ -415,6 +415,41 @@ TEST_SUITE("ads::Session delta") {
     CHECK(settle(kRds) == "r=tob");
   }
 
+  // The controller remembers an unanswered response of an earlier stream, so it believes no claim.
+  TEST_CASE_FIXTURE(Fixture, "so does a route that is claimed in doubt") {
+    const auto route_to = [](const std::string& to) {
+      return resource(kRds, "r", "to" + to, {{kCds, to}});
+    };
+    ads::Doubts doubts{};
+    for (XdsType type : {kCds, kRds}) doubts[index_of(type)].unsure = true;
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kRds, {route_to("b")});
+    Session other(XdsVariant::kDelta, pool, doubts);
+    other.set_resources(sets);
+    const auto ask_other = [&](XdsType type, Names names, const EncodedPtr& held) {
+      SentRequest request{.type = type, .names = std::move(names)};
+      request.held[held->name] = ads::resource_version(*held);
+      REQUIRE(other.on_request(request.delta_view()).ok());
+    };
+    const auto next_of_other = [&] {
+      auto response = other.next_response(now);
+      if (response) other.on_write_done();
+      return response;
+    };
+    ask_other(kCds, {}, cluster("a", "1"));
+    ask_other(kRds, {"r"}, route_to("a"));
+    const auto clusters = next_of_other();
+    REQUIRE(clusters);
+    CHECK(clusters->resources == sets[index_of(kCds)]->resources());
+    CHECK_FALSE(next_of_other());
+    SentRequest ack{.type = kCds, .nonce = clusters->nonce};
+    REQUIRE(other.on_request(ack.delta_view()).ok());
+    const auto routes = next_of_other();
+    REQUIRE(routes);
+    CHECK(routes->resources == sets[index_of(kRds)]->resources());
+    CHECK_FALSE(next_of_other());
+  }
+
   // A resource that left the mesh while its first response was on the way was never accepted.
   TEST_CASE_FIXTURE(Fixture, "a refused resource that left the mesh withholds no other one") {
     put(kCds, {cluster("a", "1"), cluster("b", "1")});

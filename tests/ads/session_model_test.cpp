@@ -19,6 +19,7 @@ namespace {
 // Services of one class by number; a variant changes bytes, and "bad" ones are refused by Envoy.
 struct Mesh {
   struct Service {
+    int port = 0;  // another one is another cluster
     int cluster = 0, endpoints = 0, route = 0;
     int split_to = -1;  // another service that its route names too
     int listener = 0;
@@ -36,8 +37,11 @@ struct Mesh {
       out[index_of(type)].push_back(
           resource(type, name, std::string(xds_type_text(type)) + name + bytes, references));
     };
+    const auto cluster_of = [](int number, const Service& s) {
+      return "s" + std::to_string(number) + "|" + std::to_string(s.port);
+    };
     for (const auto& [number, s] : services) {
-      const std::string name = "s" + std::to_string(number);
+      const std::string service = "s" + std::to_string(number), name = cluster_of(number, s);
       add(XdsType::kCluster, name, std::to_string(s.cluster) + (s.bad_cluster ? "bad" : ""),
           {{XdsType::kEndpoint, name}, {XdsType::kSecret, "root"}, {XdsType::kSecret, "own"}});
       add(XdsType::kEndpoint, name, std::to_string(s.endpoints) + (s.bad_endpoints ? "bad" : ""));
@@ -45,15 +49,17 @@ struct Mesh {
       if (s.http) {
         std::vector<ads::EncodedResource::Reference> backends = std::move(named);
         std::string bytes = std::to_string(s.route) + (s.bad_route ? "bad" : "");
-        if (s.split_to != number && services.contains(s.split_to)) {
-          backends.push_back({XdsType::kCluster, "s" + std::to_string(s.split_to)});
-          bytes += "," + backends.back().name;
-        }
-        add(XdsType::kRoute, "r" + name, bytes, backends);
-        named = {{XdsType::kRoute, "r" + name}};
+        if (const auto other = services.find(s.split_to);
+            s.split_to != number && other != services.end())
+          backends.push_back({XdsType::kCluster, cluster_of(s.split_to, other->second)});
+        for (const auto& backend : backends) bytes += "," + backend.name;
+        add(XdsType::kRoute, "r" + service, bytes, backends);
+        named = {{XdsType::kRoute, "r" + service}};
       }
-      add(XdsType::kListener, "l" + name,
-          std::to_string(s.listener) + (s.http ? "h" : "t") + (s.bad_listener ? "bad" : ""), named);
+      add(XdsType::kListener, "l" + service,
+          std::to_string(s.listener) + named.front().name + (s.http ? "h" : "t") +
+              (s.bad_listener ? "bad" : ""),
+          named);
     }
     if (!services.empty()) add(XdsType::kListener, "in", std::to_string(inbound));
     add(XdsType::kSecret, "root", "x");
@@ -77,7 +83,7 @@ struct Mesh {
   void mutate(std::mt19937_64& random, bool refusals) {
     Service& s = services[static_cast<int>(random() % 6)];
     const bool bad = refusals && random() % 6 == 0;
-    switch (random() % 11) {
+    switch (random() % 12) {
       case 0:
         ++s.cluster;
         s.bad_cluster = bad;
@@ -112,6 +118,9 @@ struct Mesh {
         break;
       case 9:
         services.erase(services.begin());
+        break;
+      case 10:
+        s.port = 1 - s.port;
         break;
       default:
         if (random() % 8 == 0) {
@@ -317,7 +326,7 @@ void live_in_peace(XdsVariant variant, std::uint64_t seed) {
   Life life(variant, random, mesh);
   life.quiesce();
   for (int step = 0; step < kSteps / 5; ++step) {
-    if (step % 12 == 0) {
+    if (step % 30 == 0) {
       mesh.mutate(random, false);
       mesh.services[100];
       mesh.services[-100];
@@ -327,6 +336,7 @@ void live_in_peace(XdsVariant variant, std::uint64_t seed) {
     if (variant == XdsVariant::kDelta && random() % 40 == 0)
       random() % 2 ? life.reconnect() : life.move(random() % 2 == 0);
     take_a_step(life);
+    life.now += std::chrono::milliseconds(random() % 30);
   }
   life.quiesce();
   CHECK(life.envoy.broken == 0);

@@ -272,6 +272,76 @@ TEST_SUITE("ads::Session") {
     CHECK_FALSE(session.deadline());
   }
 
+  TEST_CASE_FIXTURE(Fixture, "routes wait for their own clusters, also beside a steady change") {
+    int last = 0;  // the cluster that the route names
+    const auto name_of = [](int number) { return "c" + std::to_string(number); };
+    const auto change = [&] {
+      ++last;
+      std::vector<EncodedPtr> clusters;
+      for (int number = 0; number <= last; ++number)
+        clusters.push_back(cluster(name_of(number), ""));
+      sets[index_of(XdsType::kRoute)] = ResourceSet::make(
+          {resource(XdsType::kRoute, "r", name_of(last), {{XdsType::kCluster, name_of(last)}})});
+      put(XdsType::kCluster, std::move(clusters));
+    };
+    const auto sent_route = [&] {
+      const auto response = next();
+      REQUIRE(response);
+      REQUIRE(response->type == XdsType::kRoute);
+      return response->resources.at(0)->any;
+    };
+    change();
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kRoute, {"r"});
+    ack(take(XdsType::kRoute), {"r"});
+    change();
+    const Response first = take(XdsType::kCluster);
+    CHECK_FALSE(next());
+    SUBCASE("an overtaken acknowledgement ends the wait for the clusters that it is of") {
+      const std::string awaited = sets[index_of(XdsType::kRoute)]->find("r")->any;
+      const ads::ResourceSetPtr routes = sets[index_of(XdsType::kRoute)];
+      change();
+      const Response second = take(XdsType::kCluster);
+      CHECK_FALSE(next());
+      ack(first);
+      CHECK_FALSE(next());  // it names the newest cluster
+      sets[index_of(XdsType::kRoute)] = routes;
+      session.set_resources(sets);
+      CHECK(sent_route() == awaited);
+      ack(second);
+    }
+    SUBCASE("a cluster counts as warm after five seconds, a newer one does not") {
+      const ads::ResourceSetPtr routes = sets[index_of(XdsType::kRoute)];
+      now += std::chrono::seconds(4);
+      change();
+      take(XdsType::kCluster);
+      REQUIRE(session.deadline());
+      now = *session.deadline();
+      CHECK_FALSE(next());
+      sets[index_of(XdsType::kRoute)] = routes;
+      session.set_resources(sets);
+      CHECK(sent_route() == routes->find("r")->any);
+    }
+    SUBCASE("a route waits for eight seconds at most") {
+      const SteadyTime began = now;
+      for (int second = 1; second < 8; ++second) {
+        now = began + std::chrono::seconds(second);
+        change();
+        take(XdsType::kCluster);
+        CHECK_FALSE(next());
+      }
+      REQUIRE(session.deadline());
+      while (*session.deadline() < began + Session::kHeldBound) {
+        now = *session.deadline();
+        CHECK_FALSE(next());
+      }
+      CHECK(*session.deadline() == began + Session::kHeldBound);
+      now = *session.deadline();
+      CHECK(sent_route() == name_of(last));
+    }
+  }
+
   // The cluster as it was gets them too, and may not accept their certificates.
   TEST_CASE_FIXTURE(Fixture, "endpoints that come with a change of their cluster follow its ACK") {
     using Addresses = std::vector<std::string>;
