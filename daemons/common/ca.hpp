@@ -9,6 +9,7 @@
 #include "osm/certificate/etcd_ca.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/root_rotation.hpp"
+#include "osm/certificate/root_rules.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
@@ -32,6 +33,9 @@ struct LoadCaOptions {
 // Failure: as the store's, the record's or the issuer's, with the remedy; kInvalidArgument: a store
 // that there is none of here. Thread: any but an event loop's. Blocking: until the CA answers.
 Result<std::shared_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with);
+
+// The Vault hosts, token files and Secrets that a MeshRootCertificate may name, as the flags say.
+RootRules root_rules(const LoadCaOptions& with);
 
 // The CA that a MeshRootCertificate describes, of the object's trust domain; `directory` is its
 // own. Failure, thread, blocking: as above.

@@ -140,6 +140,7 @@ class Controller final : public daemon::Daemon {
         .record = mesh_->rotation_record(),
         .board = mesh_->board(),
         .own = std::move(own),
+        .rules = daemon::root_rules(ca("ca")),
         .make_issuer =
             [this](const auto& root) { return daemon::make_root(ca("roots/" + root.name), root); },
         .trust_domain = options_.trust_domain,

@@ -28,6 +28,7 @@ struct Asking {
       .spec = mesh.spec,
       .record = mesh.record,
       .own = mesh.own,
+      .rules = {.vault_hosts = {"first.example", "second.example"}},
       .make_issuer =
           [this](const MeshRootCertificate& root) -> Result<std::shared_ptr<certificate::Issuer>> {
         ++asked;

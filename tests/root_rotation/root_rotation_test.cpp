@@ -305,9 +305,11 @@ TEST_SUITE("root_rotation::RootRotation") {
   }
 
   TEST_CASE("a root of Vault or cert-manager is trusted once its fingerprint is in the object") {
-    for (const auto& provider : {decltype(MeshRootCertificate::provider)(VaultProvider{}),
-                                 decltype(MeshRootCertificate::provider)(CertManagerProvider{})}) {
+    for (const auto& provider :
+         {decltype(MeshRootCertificate::provider)(VaultProvider{.host = "vault.example"}),
+          decltype(MeshRootCertificate::provider)(CertManagerProvider{})}) {
       Mesh mesh;
+      mesh.rules.vault_hosts = {"vault.example"};
       Replica replica(mesh, "a");
       MeshRootCertificate next{.name = "next", .trust_domain = kDomain, .provider = provider};
       const auto waits_for = [&] {

@@ -91,6 +91,7 @@ struct Mesh {
   Wall wall;
   std::shared_ptr<certificate::Issuer> own = new_ca(clock);
   std::map<std::string, std::shared_ptr<certificate::Issuer>> cas;
+  RootRules rules;
 
   Mesh() { spec.set_synced(true); }
   Runtime runtime(Executor& executor) { return {executor, executor, clock, rng, log, metrics}; }
@@ -166,6 +167,7 @@ struct Replica {
                                     .record = mesh.record,
                                     .board = &board,
                                     .own = mesh.own,
+                                    .rules = mesh.rules,
                                     .make_issuer = [this](const MeshRootCertificate& root)
                                         -> Result<std::shared_ptr<certificate::Issuer>> {
                                       auto& ca = mesh.cas[root.name];

@@ -23,6 +23,7 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
+#include "osm/certificate/root_rules.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
@@ -57,6 +58,8 @@ struct RootRotationOptions {
   ReplicaBoard* board = nullptr;  // null: this is the only replica
   // Signs while no MeshRootCertificate does. The first root rotation replaces it.
   std::shared_ptr<certificate::Issuer> own;
+  // Checks each object before its CA is opened.
+  RootRules rules{};
   // Opens the CA of an object. If it is the mesh's own, known_ca() says if it may be created. May
   // block.
   std::function<Result<std::shared_ptr<certificate::Issuer>>(const MeshRootCertificate&)>
