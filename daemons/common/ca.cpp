@@ -10,6 +10,7 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/runtime/threads.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
 #include "startup.hpp"
 
 namespace osm::daemon {
@@ -192,7 +193,8 @@ RootRules root_rules(const LoadCaOptions& with) {
   return rules;
 }
 
-Result<IssuerPtr> make_root(const LoadCaOptions& with, const MeshRootCertificate& described) {
+Result<IssuerPtr> open_root(const LoadCaOptions& with, const AllowedRoot& root) {
+  const MeshRootCertificate& described = root.object();
   if (const auto* vault = std::get_if<VaultProvider>(&described.provider)) {
     vault::Source ca_pem;
     if (!vault->ca_pem.empty()) ca_pem = [pem = vault->ca_pem] { return Result<std::string>(pem); };

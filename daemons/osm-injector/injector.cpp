@@ -134,7 +134,7 @@ class Injector final : public daemon::Daemon {
         .board = board_.get(),
         .own = std::move(own),
         .rules = daemon::root_rules(ca),
-        .make_issuer = [ca](const auto& root) { return daemon::make_root(ca, root); },
+        .open = [ca](const auto& root) { return daemon::open_root(ca, root); },
         .trust_domain = options_.trust_domain};
     OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
                                      [&] { return RootRotation::start(rotation); }));

@@ -4,12 +4,19 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::inline v1 {
 
-// The default allows no Vault, no token file and no Secret. It leaves cert-manager, and a CA of the
-// mesh's own where the host keeps it.
+namespace root_rotation {
+class Candidates;  // internal to the library
+}
+
+// The default allows no Vault, no token file and no Secret. A CA of the mesh's own whose key the
+// host places, and cert-manager, need no rule. Refusals name osm-controller's flags as the remedy.
 struct RootRules {
   // Each as a decoded object has it: lower case, without a dot at the end. Compared as text.
   std::vector<std::string> vault_hosts{};
@@ -18,6 +25,21 @@ struct RootRules {
   // On Kubernetes, the namespace of the Secrets: the mesh's own. With it no token file is allowed.
   // Empty: no Secret is read.
   std::string secrets_of{};
+};
+
+// A MeshRootCertificate that the rules allow. Only RootRotation makes one, so a function that takes
+// it opens nothing that is not allowed. Thread: any, concurrently. Blocking: no.
+class AllowedRoot {
+ public:
+  // The object, of the trust domain that its CA signs for. A Secret of TresorProvider is of
+  // RootRules::secrets_of, and left out where that is empty.
+  const MeshRootCertificate& object() const { return object_; }
+
+ private:
+  friend class root_rotation::Candidates;
+  explicit AllowedRoot(MeshRootCertificate object) : object_(std::move(object)) {}
+
+  MeshRootCertificate object_;
 };
 
 }  // namespace osm::inline v1
