@@ -63,8 +63,7 @@ class RotationServer final : public MeasuredServer {
                  .spec = spec_,
                  .record = *record_,
                  .own = std::move(own),
-                 .make_issuer =
-                     [this](const MeshRootCertificate&) { return load(directories_.next_ca); },
+                 .open = [this](const AllowedRoot&) { return load(directories_.next_ca); },
                  .trust_domain = kTrustDomain}));
     rotation_ = std::make_unique<WatchedRotation>(std::move(rotation));
     manager_ = certificate::make_manager(

@@ -1,11 +1,7 @@
 #include "ca.hpp"
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/read_file.hpp"
 #include "daemon.hpp"
@@ -14,6 +10,7 @@
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/runtime/threads.hpp"
+#include "osm/values/mesh_root_certificate.hpp"
 #include "startup.hpp"
 
 namespace osm::daemon {
@@ -110,56 +107,6 @@ struct VaultCa {
   std::unique_ptr<certificate::Issuer> issuer;
 };
 
-// Reads Secrets of the mesh's own namespace only, so that a declared root cannot reach other
-// Secrets.
-Result<vault::Source> token_in_secret(const LoadCaOptions& with, const VaultProvider& described) {
-  if (!with.cluster)
-    return Error{ErrorCode::kInvalidArgument,
-                 "Vault: token.secretKeyRef: the mesh is not on Kubernetes; use tokenFile"};
-  if (described.token_secret_namespace != with.options.osm_namespace)
-    return Error{ErrorCode::kInvalidArgument,
-                 "Vault: token.secretKeyRef.namespace: only a Secret of " +
-                     with.options.osm_namespace + " is read; put the token there"};
-  return vault::Source([cluster = with.cluster, described] {
-    return kubernetes::read_secret(*cluster, described.token_secret_namespace,
-                                   described.token_secret_name, described.token_secret_key);
-  });
-}
-
-// An author of MeshRootCertificates chooses neither who is sent the credential nor which file is
-// read: both are for the operator to allow.
-Status check_declared_vault(const LoadCaOptions& with, const VaultProvider& described) {
-  const CaOptions& options = with.options.ca;
-  const auto refused = [](const std::string& why) {
-    return Error{ErrorCode::kPermissionDenied, "Vault: " + why};
-  };
-  std::vector<std::string> allowed = options.vault_allowed_hosts;
-  if (!options.vault.host.empty()) allowed.push_back(options.vault.host);
-  if (std::find(allowed.begin(), allowed.end(), described.host) == allowed.end())
-    return refused("host " + described.host +
-                   " is not allowed; if it is yours, start the mesh's daemons with "
-                   "--vault-allowed-host " +
-                   described.host);
-  if (described.token_file.empty()) return {};
-  if (with.cluster)
-    return refused("tokenFile is for machines; use token.secretKeyRef or auth on Kubernetes");
-  if (options.vault_token_dir.empty())
-    return refused("tokenFile " + described.token_file +
-                   " is not allowed; start the controller with --vault-token-dir and the directory "
-                   "of such files");
-  std::error_code fault;
-  const auto directory = std::filesystem::canonical(options.vault_token_dir, fault);
-  if (fault)
-    return refused("--vault-token-dir " + options.vault_token_dir + ": " + fault.message());
-  // Symbolic links and ".." are followed first.
-  const auto file = std::filesystem::canonical(described.token_file, fault);
-  if (fault) return refused("tokenFile " + described.token_file + ": " + fault.message());
-  if (file.parent_path() != directory)
-    return refused("tokenFile " + described.token_file + " is not in --vault-token-dir " +
-                   options.vault_token_dir);
-  return {};
-}
-
 // `ca_pem`: the roots that Vault's certificate is verified with; none: the system's. A token in a
 // Secret of the mesh's namespace is read through the API, again when it is refused.
 Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& described,
@@ -176,9 +123,11 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
       .io = with.runtime.asio(),
       .runtime = with_executors(with.runtime, with.runtime.executor, ca->threads.executor())};
   if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
-  if (!described.token_secret_name.empty()) {
-    OSM_TRY(options.token, token_in_secret(with, described));
-  }
+  if (!described.token_secret_name.empty())
+    options.token = [cluster = with.cluster, described] {
+      return kubernetes::read_secret(*cluster, described.token_secret_namespace,
+                                     described.token_secret_name, described.token_secret_key);
+    };
   if (!described.auth_role.empty())
     options.kubernetes = vault::KubernetesLogin{.mount = described.auth_mount,
                                                 .role = described.auth_role,
@@ -191,15 +140,9 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
 Result<std::unique_ptr<certificate::CaStore>> open_store_of_root(const LoadCaOptions& with,
                                                                  const std::string& name,
                                                                  const TresorProvider& described) {
-  const std::string& ns = with.options.osm_namespace;
-  if (with.cluster) {
-    // Whoever reads Secrets of another namespace would have the CA's key.
-    if (!described.secret_namespace.empty() && described.secret_namespace != ns)
-      return Error{ErrorCode::kPermissionDenied,
-                   "tresor.ca.secretRef.namespace: a CA's key is kept in " + ns +
-                       " only; name a Secret there"};
-    return kubernetes::make_ca_store(*with.cluster, ns, described.secret_name);
-  }
+  if (with.cluster)
+    return kubernetes::make_ca_store(*with.cluster, described.secret_namespace,
+                                     described.secret_name);
   if (with.options.ca.ca_store == "etcd") return open_etcd(with, "/roots/" + name);
   return open_directory(with);
 }
@@ -241,9 +184,18 @@ Result<IssuerPtr> load_ca(const LoadCaOptions& with) {
   return use_store(ca);
 }
 
-Result<IssuerPtr> make_root(const LoadCaOptions& with, const MeshRootCertificate& described) {
+RootRules root_rules(const LoadCaOptions& with) {
+  const CaOptions& options = with.options.ca;
+  RootRules rules{.vault_hosts = options.vault_allowed_hosts,
+                  .token_files_in = options.vault_token_dir,
+                  .secrets_of = with.cluster ? with.options.osm_namespace : ""};
+  if (!options.vault.host.empty()) rules.vault_hosts.push_back(options.vault.host);
+  return rules;
+}
+
+Result<IssuerPtr> open_root(const LoadCaOptions& with, const AllowedRoot& root) {
+  const MeshRootCertificate& described = root.object();
   if (const auto* vault = std::get_if<VaultProvider>(&described.provider)) {
-    OSM_TRY(check_declared_vault(with, *vault));
     vault::Source ca_pem;
     if (!vault->ca_pem.empty()) ca_pem = [pem = vault->ca_pem] { return Result<std::string>(pem); };
     return make_vault_ca(with, *vault, std::move(ca_pem));

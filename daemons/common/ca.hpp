@@ -9,11 +9,11 @@
 #include "osm/certificate/etcd_ca.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/root_rotation.hpp"
+#include "osm/certificate/root_rules.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
-#include "osm/values/mesh_root_certificate.hpp"
 
 namespace osm::daemon {
 
@@ -33,10 +33,13 @@ struct LoadCaOptions {
 // that there is none of here. Thread: any but an event loop's. Blocking: until the CA answers.
 Result<std::shared_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with);
 
-// The CA that a MeshRootCertificate describes, of the object's trust domain; `directory` is its
-// own. Failure, thread, blocking: as above.
-Result<std::shared_ptr<certificate::Issuer>> make_root(const LoadCaOptions& with,
-                                                       const MeshRootCertificate& described);
+// The Vault hosts, token files and Secrets that a MeshRootCertificate may name, as the flags say.
+RootRules root_rules(const LoadCaOptions& with);
+
+// The CA of a MeshRootCertificate, of the object's trust domain; `directory` is its own.
+// Failure, thread, blocking: as above.
+Result<std::shared_ptr<certificate::Issuer>> open_root(const LoadCaOptions& with,
+                                                       const AllowedRoot& root);
 
 // The problem of a CA that does not sign: Issuer::health(). Thread: any. Blocking: no.
 std::optional<Problem> problem_of(const certificate::Issuer& issuer);

@@ -140,8 +140,11 @@ class Controller final : public daemon::Daemon {
         .record = mesh_->rotation_record(),
         .board = mesh_->board(),
         .own = std::move(own),
-        .make_issuer =
-            [this](const auto& root) { return daemon::make_root(ca("roots/" + root.name), root); },
+        .rules = daemon::root_rules(ca("ca")),
+        .open =
+            [this](const AllowedRoot& root) {
+              return daemon::open_root(ca("roots/" + root.object().name), root);
+            },
         .trust_domain = options_.trust_domain,
         .proxy_recall_interval = options_.proxy_recall_interval,
         .max_wait = options_.rotation_max_wait};

@@ -133,7 +133,8 @@ class Injector final : public daemon::Daemon {
         .record = *record_,
         .board = board_.get(),
         .own = std::move(own),
-        .make_issuer = [ca](const auto& root) { return daemon::make_root(ca, root); },
+        .rules = daemon::root_rules(ca),
+        .open = [ca](const auto& root) { return daemon::open_root(ca, root); },
         .trust_domain = options_.trust_domain};
     OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
                                      [&] { return RootRotation::start(rotation); }));

@@ -7,6 +7,7 @@
 
 #include "base/maps.hpp"
 #include "base/openssl.hpp"
+#include "root_rotation/root_rules.hpp"
 
 namespace osm::inline v1::root_rotation {
 namespace {
@@ -73,14 +74,19 @@ void Candidates::open(Candidate& candidate, const MeshRootCertificate& root) {
   if (candidate.asked_at != SteadyTime{} && now - candidate.asked_at < kAskAgain) return;
   candidate.asked_at = now;
   const std::string before = std::exchange(candidate.fault, {});
-  if (auto made = options_.make_issuer(root); made.ok()) {
-    candidate.issuer = *std::move(made);
+  if (auto opened = open_allowed(root); opened.ok()) {
+    candidate.issuer = *std::move(opened);
   } else {
-    candidate.fault = made.error().text();
+    candidate.fault = opened.error().text();
   }
   if (!candidate.fault.empty() && candidate.fault != before)
     options_.runtime.log.warning("a root of the mesh cannot be used",
                                  {{"root", root.name}, {"cause", candidate.fault}});
+}
+
+Result<std::shared_ptr<Issuer>> Candidates::open_allowed(const MeshRootCertificate& root) const {
+  OSM_TRY(MeshRootCertificate checked, check_root(options_.rules, root));
+  return options_.open(AllowedRoot(std::move(checked)));
 }
 
 std::vector<RootWish> Candidates::wishes() const {

@@ -45,6 +45,7 @@ class Candidates {
   };
 
   void open(Candidate& candidate, const MeshRootCertificate& root);
+  Result<std::shared_ptr<certificate::Issuer>> open_allowed(const MeshRootCertificate& root) const;
 
   const RootRotationOptions& options_;
   std::map<std::string, Candidate> candidates_;

@@ -28,11 +28,11 @@ struct Asking {
       .spec = mesh.spec,
       .record = mesh.record,
       .own = mesh.own,
-      .make_issuer =
-          [this](const MeshRootCertificate& root) -> Result<std::shared_ptr<certificate::Issuer>> {
+      .rules = {.vault_hosts = {"first.example", "second.example"}},
+      .open = [this](const AllowedRoot& root) -> Result<std::shared_ptr<certificate::Issuer>> {
         ++asked;
         if (failure) return *failure;
-        return new_ca(mesh.clock, root.trust_domain);
+        return new_ca(mesh.clock, root.object().trust_domain);
       },
       .trust_domain = kDomain};
   root_rotation::Candidates candidates{options};

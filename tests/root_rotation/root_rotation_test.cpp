@@ -28,7 +28,7 @@ Error refusal_to_start(Mesh& mesh, const TrustDomain& domain) {
                                             .spec = mesh.spec,
                                             .record = mesh.record,
                                             .own = mesh.own,
-                                            .make_issuer = {},
+                                            .open = {},
                                             .trust_domain = domain});
   REQUIRE_FALSE(started.ok());
   return started.error();
@@ -168,7 +168,7 @@ TEST_SUITE("root_rotation::RootRotation") {
                                             .spec = mesh.spec,
                                             .record = mesh.record,
                                             .own = mesh.own,
-                                            .make_issuer = {},
+                                            .open = {},
                                             .trust_domain = kDomain})
                            .value();
     CHECK(fresh->attach(first).ok());
@@ -180,13 +180,15 @@ TEST_SUITE("root_rotation::RootRotation") {
     testing::ManualExecutor executor(mesh.clock);
     const auto next = new_ca(mesh.clock);
     const auto rotation =
-        RootRotation::start({.runtime = mesh.runtime(executor),
-                             .spec = mesh.spec,
-                             .record = mesh.record,
-                             .own = mesh.own,
-                             .make_issuer = [&](const MeshRootCertificate&)
-                                 -> Result<std::shared_ptr<certificate::Issuer>> { return next; },
-                             .trust_domain = kDomain})
+        RootRotation::start(
+            {.runtime = mesh.runtime(executor),
+             .spec = mesh.spec,
+             .record = mesh.record,
+             .own = mesh.own,
+             .open = [&](const AllowedRoot&) -> Result<std::shared_ptr<certificate::Issuer>> {
+               return next;
+             },
+             .trust_domain = kDomain})
             .value();
     const auto manager = certificate::make_manager(
         {.issuer = rotation->issuer(),
@@ -305,9 +307,10 @@ TEST_SUITE("root_rotation::RootRotation") {
   }
 
   TEST_CASE("a root of Vault or cert-manager is trusted once its fingerprint is in the object") {
-    for (const auto& provider : {decltype(MeshRootCertificate::provider)(VaultProvider{}),
-                                 decltype(MeshRootCertificate::provider)(CertManagerProvider{})}) {
-      Mesh mesh;
+    for (const auto& provider :
+         {decltype(MeshRootCertificate::provider)(VaultProvider{.host = "vault.example"}),
+          decltype(MeshRootCertificate::provider)(CertManagerProvider{})}) {
+      Mesh mesh(RootRules{.vault_hosts = {"vault.example"}});
       Replica replica(mesh, "a");
       MeshRootCertificate next{.name = "next", .trust_domain = kDomain, .provider = provider};
       const auto waits_for = [&] {

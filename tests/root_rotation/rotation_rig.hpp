@@ -91,8 +91,10 @@ struct Mesh {
   Wall wall;
   std::shared_ptr<certificate::Issuer> own = new_ca(clock);
   std::map<std::string, std::shared_ptr<certificate::Issuer>> cas;
+  RootRules rules;
+  std::map<std::string, MeshRootCertificate> opened;  // objects whose CAs were opened last
 
-  Mesh() { spec.set_synced(true); }
+  explicit Mesh(RootRules allowed = {}) : rules(std::move(allowed)) { spec.set_synced(true); }
   Runtime runtime(Executor& executor) { return {executor, executor, clock, rng, log, metrics}; }
   void wish(const std::string& name, RootRole role, const TrustDomain& domain = kDomain) {
     spec.put(MeshRootCertificate{.name = name, .trust_domain = domain, .role = role});
@@ -166,10 +168,12 @@ struct Replica {
                                     .record = mesh.record,
                                     .board = &board,
                                     .own = mesh.own,
-                                    .make_issuer = [this](const MeshRootCertificate& root)
+                                    .rules = mesh.rules,
+                                    .open = [this](const AllowedRoot& root)
                                         -> Result<std::shared_ptr<certificate::Issuer>> {
-                                      auto& ca = mesh.cas[root.name];
-                                      if (!ca) ca = new_ca(mesh.clock, root.trust_domain);
+                                      mesh.opened[root.object().name] = root.object();
+                                      auto& ca = mesh.cas[root.object().name];
+                                      if (!ca) ca = new_ca(mesh.clock, root.object().trust_domain);
                                       return ca;
                                     },
                                     .trust_domain = kDomain,

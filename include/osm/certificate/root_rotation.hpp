@@ -23,6 +23,7 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/issuer.hpp"
 #include "osm/certificate/manager.hpp"
+#include "osm/certificate/root_rules.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
@@ -57,10 +58,11 @@ struct RootRotationOptions {
   ReplicaBoard* board = nullptr;  // null: this is the only replica
   // Signs while no MeshRootCertificate does. The first root rotation replaces it.
   std::shared_ptr<certificate::Issuer> own;
-  // Opens the CA of an object. If it is the mesh's own, known_ca() says if it may be created. May
-  // block.
-  std::function<Result<std::shared_ptr<certificate::Issuer>>(const MeshRootCertificate&)>
-      make_issuer;
+  RootRules rules{};  // every object is checked by them before `open` gets it
+  // Opens the CA of an object. If it is the mesh's own, known_ca() says if it may be created.
+  // Failure: shown as RootStatus::waiting_for; it is called again after 15 s. Thread: of `blocking`
+  // or of start(), one at a time. Blocking: it may.
+  std::function<Result<std::shared_ptr<certificate::Issuer>>(const AllowedRoot&)> open;
   // The trust domain of `own`, and so the mesh's first. MeshRootCertificates name the others
   // (docs/adr/0027).
   TrustDomain trust_domain;
