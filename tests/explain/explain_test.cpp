@@ -1,6 +1,6 @@
 // The explanation of a call names the object that decides, or the one that is missing.
 // tests/security/oracle_test.py compares the same answers with real Envoys.
-#include "catalog/explain.hpp"
+#include "explain/explain.hpp"
 
 #include "explained_shop.hpp"
 #include "osm/values/egress.hpp"
@@ -8,10 +8,10 @@
 #include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
-using namespace osm::catalog;
-using namespace osm::catalog::values;
+using namespace osm::explain;
+using namespace osm::explain::values;
 
-TEST_SUITE("catalog::explain") {
+TEST_SUITE("explain") {
   TEST_CASE("a Service whose address belongs to another namespace is said to have none") {
     Shop shop;
     Service older = service("older", "10.1.0.1");

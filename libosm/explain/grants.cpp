@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "catalog/explain_call.hpp"
-#include "catalog/policy_check.hpp"
+#include "explain/call.hpp"
+#include "explain/policy_check.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 constexpr std::size_t kMostNamed = 3;  // number of targets that a denial names
@@ -91,4 +91,4 @@ ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
                   nearest(call, accounts));
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain
