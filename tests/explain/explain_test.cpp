@@ -39,6 +39,23 @@ TEST_SUITE("explain") {
     CHECK(told.ways.front().addresses == std::vector<std::string>{"10.0.0.1"});
   }
 
+  TEST_CASE("a rule is named as the author counts, also right after an edit") {
+    Shop shop;
+    const auto named = [&](const char* path) {
+      return shop.call("shop/web", "shop/api", 80, path).ways.front().steps.back().field;
+    };
+    smi::TrafficTarget reads = target("web-reads", "api", {"web"},
+                                      {http_rule("books", {"read"}), http_rule("books", {"list"})});
+    shop.spec.put(reads);
+    CHECK(named("/read") == "spec.rules[0]");
+    CHECK(named("/list") == "spec.rules[1]");
+    for (smi::TrafficTargetRule& rule : reads.rules) ++rule.place;  // one before them was left out
+    shop.spec.put(reads);
+    CHECK(named("/read") == "spec.rules[1]");
+    CHECK(named("/list") == "spec.rules[2]");
+    CHECK(shop.mesh->changes.empty());
+  }
+
   TEST_CASE("a refused request names the nearest match and the part that differs") {
     Shop shop;
     const auto method = shop.call("shop/web", "shop/api", 80, "/read", "POST");
