@@ -57,8 +57,8 @@ if(OSM_SHARED)
   set(json_of_vm osm_boost_json)
 endif()
 osm_product(osm
-  ROOMS base model machines spec endpoint certificate catalog translate ads root_rotation
-        nack_provenance inject migrate control_plane
+  ROOMS base model machines spec endpoint certificate explain catalog translate ads
+        root_rotation nack_provenance inject migrate control_plane
   HIDDEN osm_boost_json
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf re2::re2 yaml-cpp fmt::fmt
           OpenSSL::Crypto Threads::Threads)

@@ -187,13 +187,13 @@ std::vector<Problem> check_backends(const model::Table<model::ServiceEntry>& ser
     if (!apex || apex->split_object != key) continue;
     const std::set<ServiceIdentity> clients = clients_of(*apex, index);
     if (clients.empty()) continue;
-    for (std::size_t i = 0; i < split->backends.size(); ++i) {
-      const auto backend = services.find({split->name.ns, split->backends[i].service});
-      if (!backend || split->backends[i].weight <= 0 || backend->identities.empty() ||
+    for (const smi::SplitBackend& share : split->backends) {
+      const auto backend = services.find({split->name.ns, share.service});
+      if (!backend || share.weight <= 0 || backend->identities.empty() ||
           share_one(clients, clients_of(*backend, index)))
         continue;
       problems.push_back(dangling(
-          key, "spec.backends[" + std::to_string(i) + "].service",
+          key, "spec.backends[" + std::to_string(share.place) + "].service",
           "no client of Service " + apex->name.str() + " may call Service " + backend->name.str() +
               ", so its share of the requests is answered with 503: add a TrafficTarget from " +
               clients.begin()->str() + (clients.size() == 1 ? "" : ", and other clients,") +

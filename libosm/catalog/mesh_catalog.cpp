@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "catalog/explain.hpp"
-#include "catalog/policy_check.hpp"
 #include "catalog/proxy_registry.hpp"
+#include "explain/explain.hpp"
+#include "explain/policy_check.hpp"
 #include "model/own_ports.hpp"
 
 namespace osm::inline v1::catalog {
@@ -99,7 +99,7 @@ class MeshCatalog final : public ReplicaCatalog {
     std::vector<TrafficPolicy> out;
     for (const auto& target : snapshot->targets)
       for (const ServiceIdentity& source : target->policy.sources)
-        out.push_back(traffic_policy(*snapshot, *target, source));
+        out.push_back(explain::traffic_policy(*snapshot, *target, source));
     return out;
   }
 
@@ -169,7 +169,7 @@ class MeshCatalog final : public ReplicaCatalog {
     OSM_TRY(const SnapshotPtr snapshot, current());
     OSM_TRY(const auto source_known, known_to(*snapshot, source));
     OSM_TRY(const auto destination_known, known_to(*snapshot, destination));
-    return catalog::check_policy(*snapshot, source, destination, spec_.list_problems());
+    return explain::check_policy(*snapshot, source, destination, spec_.list_problems());
   }
 
   Result<Explanation> explain(const CallQuestion& question) const override {
@@ -179,7 +179,7 @@ class MeshCatalog final : public ReplicaCatalog {
       accounts.insert(identity_of(account));
     std::vector<Problem> left_out = spec_.list_problems();
     left_out.insert(left_out.end(), snapshot->problems->begin(), snapshot->problems->end());
-    OSM_TRY(Explanation told, catalog::explain(*snapshot, question, accounts, left_out));
+    OSM_TRY(Explanation told, explain::explain(*snapshot, question, accounts, left_out));
     note_connections(*snapshot, told);
     return told;
   }

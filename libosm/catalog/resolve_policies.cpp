@@ -16,15 +16,17 @@ using model::Upstream;
 
 // Adds the matches that the rule names, each once.
 void add_matches(const smi::TrafficTargetRule& rule, const smi::HttpRouteGroup& group,
-                 std::vector<RoutePolicy>& routes) {
+                 TargetEntry& out) {
+  auto& routes = out.policy.http_routes;
   for (const std::string& name : rule.matches) {
     const auto match =
         std::find_if(group.matches.begin(), group.matches.end(),
                      [&](const smi::HttpMatch& candidate) { return candidate.name == name; });
     if (match == group.matches.end()) continue;
     RoutePolicy route = route_policy(group.name, *match);
-    if (std::find(routes.begin(), routes.end(), route) == routes.end())
-      routes.push_back(std::move(route));
+    if (std::find(routes.begin(), routes.end(), route) != routes.end()) continue;
+    routes.push_back(std::move(route));
+    out.places.push_back(rule.place);
   }
 }
 
@@ -53,19 +55,19 @@ RoutePolicy route_policy(const smi::ObjectName& group, const smi::HttpMatch& mat
 }
 
 TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes) {
-  InboundTrafficPolicy policy;
+  TargetEntry out{.destination = identity_of(target.destination), .policy = {}};
+  InboundTrafficPolicy& policy = out.policy;
   policy.target = target.name;
   std::set<ServiceIdentity> sources;
   for (const ServiceAccount& source : target.sources) sources.insert(identity_of(source));
   policy.sources.assign(sources.begin(), sources.end());
-  const TargetEntry nothing{.destination = identity_of(target.destination), .policy = policy};
+  const TargetEntry nothing = out;
   std::set<Port> ports;
   bool any_port = false;
   for (const smi::TrafficTargetRule& rule : target.rules) {
     const smi::ObjectName name{target.name.ns, rule.name};
     if (rule.kind == smi::RouteKind::kHttpRouteGroup) {
-      if (const auto* group = find_in(routes.http, name))
-        add_matches(rule, **group, policy.http_routes);
+      if (const auto* group = find_in(routes.http, name)) add_matches(rule, **group, out);
       continue;
     }
     const auto* route = find_in(routes.tcp, name);
@@ -76,7 +78,7 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
   }
   // A TCPRoute without a port list means any port; so does its union with others.
   if (!any_port) policy.tcp_ports.assign(ports.begin(), ports.end());
-  return {.destination = identity_of(target.destination), .policy = std::move(policy)};
+  return out;
 }
 
 PolicyIndex::PolicyIndex(const model::Table<TargetEntry>& targets,

@@ -160,6 +160,8 @@ struct TargetEntry {
   ServiceIdentity destination;
   InboundTrafficPolicy
       policy;  // without routes and tcp: all its rules vanished, so it grants nothing
+  // Of each of policy.http_routes: the place of the rule that names it. No resource has it.
+  std::vector<std::size_t> places{};
 
   const smi::ObjectName& key() const { return policy.target; }
   bool grants() const { return !policy.http_routes.empty() || policy.tcp; }

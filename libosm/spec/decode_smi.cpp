@@ -169,14 +169,18 @@ smi::TrafficTargetRule rule_of(const Field& field) {
 
 std::vector<smi::TrafficTargetRule> rules_of(const std::vector<Field>& fields) {
   std::vector<smi::TrafficTargetRule> rules;
-  for (const Field& field : fields) {
+  for (std::size_t place = 0; place < fields.size(); ++place) {
+    const Field& field = fields[place];
     // Leaving out a rule of HTTP narrows. A TCPRoute bounds the rules of HTTP beside it, so a bad
     // rule that is one, or may be meant as one, is not left out alone.
     if (text_at(*field.value(), "kind") != kinds::kHttpRouteGroup.kind) {
       rules.push_back(rule_of(field));
     } else if (auto rule = field.element("rule", rule_of)) {
       rules.push_back(*std::move(rule));
+    } else {
+      continue;
     }
+    rules.back().place = place;
   }
   return rules;
 }

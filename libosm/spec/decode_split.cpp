@@ -128,9 +128,11 @@ Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object,
   const Field backends = spec["backends"];
   std::set<std::string> names;
   std::int64_t sum = 0;
-  for (const Field& field : backends.required().list()) {
+  const std::vector<Field> fields = backends.required().list();
+  for (std::size_t place = 0; place < fields.size(); ++place) {
+    const Field& field = fields[place];
     if (!field.required_map({"service", "weight"})) continue;
-    smi::SplitBackend backend{backend_of(field["service"], own), weight_of(field["weight"])};
+    smi::SplitBackend backend{backend_of(field["service"], own), weight_of(field["weight"]), place};
     if (backend.service.empty()) continue;
     if (!names.insert(backend.service).second)
       field["service"].refuse("two backends name this service; add their weights up");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/json.hpp"
 #include "model/spec_objects.hpp"
 #include "spec/fields.hpp"
 #include "spec/yaml.hpp"
@@ -45,16 +44,12 @@ class References {
  public:
   References(const DecodedObjects& objects, MeshView& view) : objects_(objects), view_(view) {}
 
-  // `object`: the target as it is written, with the rules that were left out.
-  void check(const smi::TrafficTarget& target, const Object& object) {
-    const auto& written = list_at(map_at(*object.document, "spec"), "rules");
-    std::size_t place = 0;
+  void check(const smi::TrafficTarget& target) {
     for (const smi::TrafficTargetRule& rule : target.rules) {
-      while (place < written.size() && text_at(written[place], "name") != rule.name) ++place;
       const bool http = rule.kind == smi::RouteKind::kHttpRouteGroup;
       const ObjectKey route{http ? kinds::kHttpRouteGroup : kinds::kTcpRoute, target.name.ns,
                             rule.name};
-      const std::string field = field_path("spec.rules", place++);
+      const std::string field = field_path("spec.rules", rule.place);
       const auto* group = http ? find(objects_.route_groups, route) : nullptr;
       if (http ? group == nullptr : find(objects_.tcp_routes, route) == nullptr) {
         dangling(key_of(target), field + ".name",
@@ -70,10 +65,11 @@ class References {
   void check(const smi::TrafficSplit& split) {
     const ObjectKey key = key_of(split);
     if (!known(split.service)) dangling(key, "spec.service", missing(service_key(split.service)));
-    for (std::size_t i = 0; i < split.backends.size(); ++i) {
-      const ServiceName backend{split.name.ns, split.backends[i].service};
-      if (!known(backend))
-        dangling(key, field_path("spec.backends", i) + ".service", missing(service_key(backend)));
+    for (const smi::SplitBackend& backend : split.backends) {
+      const ServiceName name{split.name.ns, backend.service};
+      if (!known(name))
+        dangling(key, field_path("spec.backends", backend.place) + ".service",
+                 missing(service_key(name)));
     }
   }
 
@@ -130,8 +126,7 @@ std::vector<VirtualAddresses::Move> resolve(const DecodedObjects& objects,
   auto moves = addresses.settle(view.services, view.problems);
   drop_shared_apexes(view);
   References references(objects, view);
-  for (const auto& [key, target] : objects.targets.entries)
-    if (target.value) references.check(*target.value, *target.object);
+  for (const auto& target : view.targets) references.check(*target);
   for (const auto& split : view.splits) references.check(*split);
   std::sort(view.problems.begin(), view.problems.end());
   return moves;

@@ -132,6 +132,12 @@ TEST_SUITE("catalog::check_references") {
                  "TrafficSplit shop/halves spec.backends[1].service: no client of Service "
                  "shop/menu may call Service shop/menu-next"));
     CHECK(has(found[0], "add a TrafficTarget from shop/till to shop/menu-next"));
+    SUBCASE("its place is that in the object as written") {
+      smi::TrafficSplit halves = split("halves", "menu", {{"menu-v1", 1}, {"menu-next", 1}});
+      halves.backends[1].place = 2;  // the one before it was left out
+      cafe.spec.put(halves);
+      CHECK(begins(cafe.problems().at(0), "TrafficSplit shop/halves spec.backends[2].service: "));
+    }
     SUBCASE("a target that grants nothing is none") {
       cafe.spec.put(target("reads-next", "menu-next", {"till"}, {http_rule("gone", {"read"})}));
       CHECK(cafe.problems().size() == 1);

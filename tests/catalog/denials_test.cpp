@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "catalog/mesh_builder.hpp"
-#include "catalog/policy_check.hpp"
+#include "explain/policy_check.hpp"
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
@@ -161,12 +161,12 @@ TEST_SUITE("catalog: denied identities") {
       for (const auto& [source, destination] :
            {std::pair("buyer", "store"), std::pair("auditor", "buyer")}) {
         const PolicyDecision decision =
-            check_policy(*shop.last, identity(source), identity(destination), {});
+            explain::check_policy(*shop.last, identity(source), identity(destination), {});
         CHECK_FALSE(decision.allowed);
         CHECK(decision.reason.find("shop/buyer: Denylist osm-system/stolen denies it") !=
               std::string::npos);
       }
-      CHECK(check_policy(*shop.last, identity("auditor"), identity("store"), {}).allowed);
+      CHECK(explain::check_policy(*shop.last, identity("auditor"), identity("store"), {}).allowed);
     };
     check();
     MeshConfig config;

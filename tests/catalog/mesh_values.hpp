@@ -78,11 +78,13 @@ inline smi::TrafficTarget target(const std::string& name, const std::string& des
       .name = {kNs, name}, .destination = account(destination), .sources = {}, .rules = {}};
   for (const std::string& source : sources) out.sources.push_back(account(source));
   out.rules = std::move(rules);
+  for (std::size_t i = 0; i < out.rules.size(); ++i) out.rules[i].place = i;
   return out;
 }
 
 inline smi::TrafficSplit split(const std::string& name, const std::string& apex,
                                std::vector<smi::SplitBackend> backends) {
+  for (std::size_t i = 0; i < backends.size(); ++i) backends[i].place = i;
   return {.name = {kNs, name}, .service = service_name(apex), .backends = std::move(backends)};
 }
 

@@ -133,7 +133,17 @@ TEST_SUITE("catalog::resolve_target") {
       CHECK(entry.policy.tcp_ports == one.ports);
       CHECK(entry.grants() == (one.tcp || !one.http.empty()));
       CHECK(entry.policy.sources == std::vector{identity("a"), identity("b")});
+      CHECK(entry.places.size() == http.size());
     }
+  }
+
+  TEST_CASE("a route has the place of the first rule that names it") {
+    const auto entry =
+        resolve_target(target("t", "d", {"a"},
+                              {http_rule("gone", {"buy"}), http_rule("web", {"buy"}),
+                               tcp_rule("mysql"), http_rule("web", {"books", "buy"})}),
+                       route_objects());
+    CHECK(entry.places == std::vector<std::size_t>{1, 3});
   }
 }
 

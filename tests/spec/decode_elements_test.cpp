@@ -200,8 +200,8 @@ TEST_SUITE("spec::decode of a bad element") {
                  "\n- {kind: TCPRoute, name: t}\n- {kind: HTTPRouteGroup, name: s, matches: [n]}");
       REQUIRE(decoded.value);
       CHECK(decoded.value->rules ==
-            std::vector<smi::TrafficTargetRule>{{smi::RouteKind::kTcpRoute, "t", {}},
-                                                {smi::RouteKind::kHttpRouteGroup, "s", {"n"}}});
+            std::vector<smi::TrafficTargetRule>{{smi::RouteKind::kTcpRoute, "t", {}, 1},
+                                                {smi::RouteKind::kHttpRouteGroup, "s", {"n"}, 2}});
       REQUIRE_FALSE(decoded.problems.empty());
       CHECK(decoded.problems[0].field == "spec.rules[0]" + row.field);
       CHECK(decoded.problems[0].text().find("; only this rule is left out of ") !=
@@ -266,23 +266,31 @@ TEST_SUITE("spec::decode of a bad element") {
       CHECK(problem.text().find("; only this ") != std::string::npos);
   }
 
-  TEST_CASE("a rule after one that is left out is reported under its own place") {
+  TEST_CASE("an element after one that is left out is reported under its own place") {
     osm::testing::MemoryObjectStore store;
     osm::testing::CapturingLog log;
     osm::testing::CapturingMetrics metrics;
     const std::string text =
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: "
-        "{openservicemesh.io/monitored-by: osm}}\n---\napiVersion: " +
-        kTargetApi + "\nkind: TrafficTarget\nmetadata: {name: it, namespace: shop}\nspec:\n" +
+        "{openservicemesh.io/monitored-by: osm}}\n---\napiVersion: v1\nkind: Service\nmetadata: "
+        "{name: books, namespace: shop}\nspec: {clusterIP: 10.0.0.1, selector: {app: "
+        "books}}\n---\napiVersion: " +
+        kSplitApi + "\nkind: TrafficSplit\nmetadata: {name: it, namespace: shop}\nspec:\n" +
+        indented(
+            "service: books\nbackends: [{service: v_1, weight: 1}, {service: gone, weight: 1}]") +
+        "\n---\napiVersion: " + kTargetApi +
+        "\nkind: TrafficTarget\nmetadata: {name: it, namespace: shop}\nspec:\n" +
         indented(kDestination + kSources +
                  "rules: [{kind: HTTPRouteGroup, name: A}, {kind: HTTPRouteGroup, name: gone, "
-                 "matches: [m]}]");
+                 "matches: m}, {kind: HTTPRouteGroup, name: gone, matches: [m]}]");
     REQUIRE(store.put_yaml(text, "mesh/a.yaml").ok());
     const auto spec = make_mesh_spec({.store = store, .log = log, .metrics = metrics});
     std::vector<std::string> fields;
     for (const Problem& problem : spec->list_problems())
       if (problem.code != ErrorCode::kUnusedField) fields.push_back(problem.field);
-    CHECK(fields == Names{"spec.rules[0].name", "spec.rules[1].name"});
+    std::sort(fields.begin(), fields.end());
+    CHECK(fields == Names{"spec.backends[0].service", "spec.backends[1].service",
+                          "spec.rules[0].name", "spec.rules[1].matches", "spec.rules[2].name"});
     CHECK(spec->list_traffic_targets().size() == 1);
   }
 }

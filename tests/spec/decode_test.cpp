@@ -259,7 +259,7 @@ rules:
     REQUIRE(target.rules.size() == 2);
     CHECK(target.rules[0] ==
           smi::TrafficTargetRule{smi::RouteKind::kHttpRouteGroup, "routes", {"buy", "sell"}});
-    CHECK(target.rules[1] == smi::TrafficTargetRule{smi::RouteKind::kTcpRoute, "tcp", {}});
+    CHECK(target.rules[1] == smi::TrafficTargetRule{smi::RouteKind::kTcpRoute, "tcp", {}, 1});
   }
 
   TEST_CASE("a bad TrafficTarget grants nothing") {
@@ -333,7 +333,7 @@ rules:
                     "service: books" + form + "\nbackends: [{service: v1" + form +
                         ", weight: 90}, {service: v2" + form + ", weight: 0}]")));
       CHECK(split.service == ServiceName{"shop", "books"});
-      CHECK(split.backends == std::vector<smi::SplitBackend>{{"v1", 90}, {"v2", 0}});
+      CHECK(split.backends == std::vector<smi::SplitBackend>{{"v1", 90}, {"v2", 0, 1}});
     }
   }
 

@@ -2,6 +2,7 @@
 // https://github.com/servicemeshinterface/smi-spec
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -49,6 +50,9 @@ struct TrafficTargetRule {
   std::string name;  // name of the route object, in the target's namespace
   std::vector<std::string>
       matches;  // names of an HTTPRouteGroup's matches; none: no HTTP route is allowed
+  // In spec.rules as written: rules that were left out count. The decoder sets it; a host that
+  // makes targets counts its rules. Explanations and problems name it, and no proxy is sent it.
+  std::size_t place = 0;
 
   friend bool operator==(const TrafficTargetRule&, const TrafficTargetRule&) = default;
 };
@@ -67,6 +71,7 @@ struct TrafficTarget {
 struct SplitBackend {
   std::string service;  // in the split's namespace
   int weight = 0;
+  std::size_t place = 0;  // in spec.backends, as TrafficTargetRule::place
 
   friend bool operator==(const SplitBackend&, const SplitBackend&) = default;
 };

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <tuple>
 
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/own_ports.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 constexpr const char* kServer = "server";
@@ -230,4 +230,4 @@ void explain_server(const ExplainedCall& call, const ServedCall& served, Explain
   }
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

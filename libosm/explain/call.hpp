@@ -10,7 +10,7 @@
 #include "model/mesh_snapshot.hpp"
 #include "osm/values/explanation.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 
 using ServiceEntryPtr = std::shared_ptr<const model::ServiceEntry>;
 
@@ -52,7 +52,7 @@ std::string list_ports(const model::ServiceEntry& service);
 // The numbers, separated by commas.
 std::string list_numbers(const std::vector<Port>& ports);
 
-// ---- explain_dialled.cpp: the Service that a name or an address and a port lead to
+// ---- dialled.cpp: the Service that a name or an address and a port lead to
 // The Service's port. Headless: at all its addresses, or at `address` alone. nullopt: it has no
 // such port.
 std::optional<DialledService> dialled_port(const ServiceEntryPtr& entry, Port port,
@@ -69,22 +69,22 @@ bool has_name(const ExplainedCall& call, const ServiceName& service, bool short_
 // one dot behind the name or behind all.
 std::string request_name(std::string host, Port port);
 
-// ---- explain_client.cpp: the source's sidecar
+// ---- client.cpp: the source's sidecar
 void explain_client(const ExplainedCall& call, const DialledService& dialled, Explanation& out);
 
-// ---- explain_outside.cpp: calls past the mesh
+// ---- outside.cpp: calls past the mesh
 // `host`: a name or an address that no Service has.
 void explain_outside(const ExplainedCall& call, const std::string& host, Explanation& out);
 
-// ---- explain_egress.cpp: Egresses of the source, while egress of the whole mesh is off
+// ---- egress.cpp: Egresses of the source, while egress of the whole mesh is off
 ExplainedWay explain_egress(const ExplainedCall& call, const std::string& host);
 
-// ---- explain_gateway.cpp: calls of a gateway without a sidecar, which IngressBackends admit
+// ---- gateway.cpp: calls of a gateway without a sidecar, which IngressBackends admit
 // Either the Service is the destination, or it is null and `address` is that of a workload.
 void explain_gateway(const ExplainedCall& call, const std::string& gateway,
                      const ServiceEntryPtr& service, const std::string& address, Explanation& out);
 
-// ---- explain_server.cpp: the sidecars of the workloads
+// ---- server.cpp: the sidecars of the workloads
 // A call that arrives at the workloads of a way.
 struct ServedCall {
   const model::ServiceEntry& service;  // whose port it is
@@ -102,7 +102,7 @@ std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,
 // Sets the answer of the way, whose account and port are known.
 void explain_server(const ExplainedCall& call, const ServedCall& served, ExplainedWay& way);
 
-// ---- explain_matches.cpp: HTTP matches
+// ---- matches.cpp: HTTP matches
 // The path in normal form; nullopt: it has an escaped slash or backslash.
 std::optional<std::string> normal_path(const std::string& path);
 // The parts of a match that a request lacks, as sentences; empty: it matches.
@@ -120,7 +120,7 @@ bool matches_path(const std::string& regex, const std::string& path);
 // none, for WebSocket, or for one that sidecars ignore.
 std::optional<std::string> refused_upgrade(const CallQuestion& question);
 
-// ---- explain_grants.cpp: TrafficTargets
+// ---- grants.cpp: TrafficTargets
 // True if TCPRoutes of the target, if any, name the port.
 bool reaches(const InboundTrafficPolicy& policy, Port port);
 // "GET /books.* (match read of HTTPRouteGroup shop/books)", with the field of the rule.
@@ -131,7 +131,7 @@ std::pair<std::string, std::string> rule_of(const ExplainedCall& call,
 ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
                              const std::vector<ServiceIdentity>& accounts);
 
-// ---- explain_limits.cpp: policies that permit nothing
+// ---- limits.cpp: policies that permit nothing
 // The part of a Service's limits that a call meets. Requests are those of the dialled Service, and
 // connections those of the Service that serves: in a split, the backend.
 enum class Limited { kRequests, kConnections, kBoth };
@@ -139,4 +139,4 @@ enum class Limited { kRequests, kConnections, kBoth };
 void note_limits(const ExplainedCall& call, const model::ServiceEntry& service, Protocol protocol,
                  Limited limited, std::vector<ExplainedStep>& steps);
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -2,9 +2,9 @@
 #include <iterator>
 #include <map>
 
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 std::string port_text(const MeshService& port) {
@@ -331,4 +331,4 @@ void explain_client(const ExplainedCall& call, const DialledService& dialled, Ex
     add_balanced(call, dialled, nullptr, out);
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

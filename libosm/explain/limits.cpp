@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 constexpr const char* kLimits = "limits";
@@ -85,4 +85,4 @@ void note_limits(const ExplainedCall& call, const model::ServiceEntry& service, 
         step(kLimits, StepEffect::kNotes, joined(parts), service.limits_object, "spec"));
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

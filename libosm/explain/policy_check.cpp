@@ -1,4 +1,4 @@
-#include "catalog/policy_check.hpp"
+#include "explain/policy_check.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/maps.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 using model::TargetEntry;
@@ -143,4 +143,4 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
   return out;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -1,6 +1,6 @@
 // The explanation of a call names the object that decides, or the one that is missing.
 // tests/security/oracle_test.py compares the same answers with real Envoys.
-#include "catalog/explain.hpp"
+#include "explain/explain.hpp"
 
 #include "explained_shop.hpp"
 #include "osm/values/egress.hpp"
@@ -8,10 +8,10 @@
 #include "osm/values/upstream_traffic_setting.hpp"
 
 using namespace osm;
-using namespace osm::catalog;
-using namespace osm::catalog::values;
+using namespace osm::explain;
+using namespace osm::explain::values;
 
-TEST_SUITE("catalog::explain") {
+TEST_SUITE("explain") {
   TEST_CASE("a Service whose address belongs to another namespace is said to have none") {
     Shop shop;
     Service older = service("older", "10.1.0.1");
@@ -37,6 +37,23 @@ TEST_SUITE("catalog::explain") {
     CHECK(told.ways.front().account == identity("api"));
     CHECK(told.ways.front().port == port(8080));
     CHECK(told.ways.front().addresses == std::vector<std::string>{"10.0.0.1"});
+  }
+
+  TEST_CASE("a rule is named as the author counts, also right after an edit") {
+    Shop shop;
+    const auto named = [&](const char* path) {
+      return shop.call("shop/web", "shop/api", 80, path).ways.front().steps.back().field;
+    };
+    smi::TrafficTarget reads = target("web-reads", "api", {"web"},
+                                      {http_rule("books", {"read"}), http_rule("books", {"list"})});
+    shop.spec.put(reads);
+    CHECK(named("/read") == "spec.rules[0]");
+    CHECK(named("/list") == "spec.rules[1]");
+    for (smi::TrafficTargetRule& rule : reads.rules) ++rule.place;  // one before them was left out
+    shop.spec.put(reads);
+    CHECK(named("/read") == "spec.rules[1]");
+    CHECK(named("/list") == "spec.rules[2]");
+    CHECK(shop.mesh->changes.empty());
   }
 
   TEST_CASE("a refused request names the nearest match and the part that differs") {

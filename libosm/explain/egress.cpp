@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/egress.hpp"
 #include "model/ip_address.hpp"
 #include "osm/values/egress.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 using model::EgressGrant;
@@ -190,4 +190,4 @@ ExplainedWay explain_egress(const ExplainedCall& call, const std::string& host) 
   return Decision(call, host).way();
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "base/maps.hpp"
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/cluster_names.hpp"
 #include "model/own_ports.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 std::optional<DialledService> at_cluster_ip(const ServiceEntryPtr& entry, Port port) {
@@ -98,4 +98,4 @@ ServiceEntryPtr named_service(const ExplainedCall& call, const std::string& host
   return nullptr;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -3,10 +3,10 @@
 #include <cctype>
 
 #include "base/maps.hpp"
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/path_forms.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 constexpr std::string_view kEverything = ".*";
@@ -158,4 +158,4 @@ bool routes_to(const RoutePolicy& route, const RequestParts& request) {
   return lacking(route, {request.question, request.path, false, request.http2}).empty();
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "catalog/explain_call.hpp"
-#include "catalog/policy_check.hpp"
+#include "explain/call.hpp"
+#include "explain/policy_check.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 constexpr std::size_t kMostNamed = 3;  // number of targets that a denial names
@@ -58,18 +58,12 @@ bool reaches(const InboundTrafficPolicy& policy, Port port) {
 std::pair<std::string, std::string> rule_of(const ExplainedCall& call,
                                             const InboundTrafficPolicy& policy,
                                             const RoutePolicy& route) {
-  const ObjectKey key(kinds::kTrafficTarget, policy.target.ns, policy.target.name);
-  const auto target = model::find(call.objects().targets, key);
-  if (!target) return {"spec.rules", text_of(route)};
-  for (std::size_t i = 0; i < target->rules.size(); ++i) {
-    const smi::TrafficTargetRule& rule = target->rules[i];
-    if (rule.kind == smi::RouteKind::kHttpRouteGroup && rule.name == route.group.name &&
-        std::find(rule.matches.begin(), rule.matches.end(), route.name) != rule.matches.end())
-      return {"spec.rules[" + std::to_string(i) + "]", text_of(route) + " (match " + route.name +
-                                                           " of HTTPRouteGroup " +
-                                                           route.group.str() + ")"};
-  }
-  return {"spec.rules", text_of(route)};
+  const auto target = call.mesh.targets.find(policy.target);  // has the routes of `policy`
+  const auto& routes = target->policy.http_routes;
+  const auto at = std::find(routes.begin(), routes.end(), route) - routes.begin();
+  return {
+      "spec.rules[" + std::to_string(target->places[static_cast<std::size_t>(at)]) + "]",
+      text_of(route) + " (match " + route.name + " of HTTPRouteGroup " + route.group.str() + ")"};
 }
 
 ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
@@ -91,4 +85,4 @@ ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
                   nearest(call, accounts));
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/ip_address.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 
 void explain_outside(const ExplainedCall& call, const std::string& host, Explanation& out) {
   const auto& workloads = call.mesh.workloads;
@@ -33,4 +33,4 @@ void explain_outside(const ExplainedCall& call, const std::string& host, Explana
   out.ways.push_back(std::move(way));
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -3,10 +3,10 @@
 #include "explained_shop.hpp"
 
 using namespace osm;
-using namespace osm::catalog;
-using namespace osm::catalog::values;
+using namespace osm::explain;
+using namespace osm::explain::values;
 
-TEST_SUITE("catalog::explain") {
+TEST_SUITE("explain") {
   TEST_CASE("paths follow the annotation of the Service") {
     Shop shop;
     smi::HttpRouteGroup group = routes("books", {"read"});

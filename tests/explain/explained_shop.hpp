@@ -8,20 +8,22 @@
 #include <string>
 #include <vector>
 
-#include "catalog/explain.hpp"
 #include "catalog/mesh_builder.hpp"
-#include "mesh_values.hpp"
+#include "catalog/mesh_values.hpp"
+#include "explain/explain.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/values/ingress_backend.hpp"
 
-namespace osm::inline v1::catalog::values {
+namespace osm::inline v1::explain::values {
+
+using namespace catalog::values;
 
 // The web account may read the books of the api account, and nobody may call the database.
 struct Shop {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider vm{"vm"};
-  MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
+  catalog::MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
   Subscription spec_changes =
       spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
   Subscription endpoint_changes =
@@ -101,4 +103,4 @@ inline bool has(const std::string& text, const std::string& part) {
 }
 inline int status(const Explanation& told) { return told.ways.front().answer.status; }
 
-}  // namespace osm::inline v1::catalog::values
+}  // namespace osm::inline v1::explain::values

@@ -1,8 +1,8 @@
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 
 #include <algorithm>
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 
 const model::Upstream* ExplainedCall::upstream(const ServiceName& service) const {
   const auto list = mesh.upstreams_of(source);  // the snapshot keeps it
@@ -53,4 +53,4 @@ std::string list_numbers(const std::vector<Port>& ports) {
   return out;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

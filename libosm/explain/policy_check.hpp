@@ -7,7 +7,7 @@
 #include "osm/object.hpp"
 #include "osm/values/traffic_policy.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 
 // The grant of a policy as text: "GET,POST /books.* on port 80; TCP port 80".
 std::string describe_grant(const InboundTrafficPolicy& policy);
@@ -22,4 +22,4 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
                             const ServiceIdentity& destination,
                             const std::vector<Problem>& left_out);
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -13,7 +13,7 @@
 #include "osm/result.hpp"
 #include "osm/values/explanation.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 
 // `accounts`: all that the mesh knows. `left_out`: problems of the mesh's objects. Failure:
 // kInvalidArgument (a name or the port), kNotFound (the source). An unknown destination is no
@@ -22,4 +22,4 @@ Result<Explanation> explain(const model::MeshSnapshot& mesh, const CallQuestion&
                             const std::set<ServiceIdentity>& accounts,
                             const std::vector<Problem>& left_out);
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

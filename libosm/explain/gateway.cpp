@@ -5,11 +5,11 @@
 #include <tuple>
 
 #include "base/maps.hpp"
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/own_ports.hpp"
 #include "osm/values/ingress_backend.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 using model::IngressPort;
@@ -196,4 +196,4 @@ void explain_gateway(const ExplainedCall& call, const std::string& gateway,
         0));
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain

@@ -1,4 +1,4 @@
-#include "catalog/explain.hpp"
+#include "explain/explain.hpp"
 
 #include <algorithm>
 #include <string>
@@ -6,11 +6,11 @@
 #include <variant>
 
 #include "base/maps.hpp"
-#include "catalog/explain_call.hpp"
+#include "explain/call.hpp"
 #include "model/host.hpp"
 #include "model/ip_address.hpp"
 
-namespace osm::inline v1::catalog {
+namespace osm::inline v1::explain {
 namespace {
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
@@ -347,4 +347,4 @@ Result<Explanation> explain(const model::MeshSnapshot& mesh, const CallQuestion&
   return out;
 }
 
-}  // namespace osm::inline v1::catalog
+}  // namespace osm::inline v1::explain
