@@ -2,8 +2,6 @@
 // no secret gets into a log.
 //
 // A resolver over a real HTTP server that answers as Azure Resource Manager does.
-#include "azure/resolver.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/system.hpp"
 #include "osm/runtime/threads.hpp"
+#include "osm/spec/azure_resources.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -195,7 +194,7 @@ struct ArmFixture {
 
 }  // namespace
 
-TEST_SUITE("azure::AzureResolver") {
+TEST_SUITE("azure::make_azure_resolver") {
   TEST_CASE_FIXTURE(ArmFixture, "a machine has the address of its interface, and is asked again") {
     start();
     follow({kMachine});

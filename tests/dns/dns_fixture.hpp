@@ -34,8 +34,7 @@ struct DnsFixture {
   void make() {
     subscription.reset();
     DnsResolverOptions options{.runtime = {executor, executor, clock, rng, log, metrics}};
-    resolver = std::make_unique<DnsResolver>(options, [this](const std::set<Question>& questions,
-                                                             const std::atomic<bool>&) {
+    const Ask ask = [this](const std::set<Question>& questions, const std::atomic<bool>&) {
       Answers out;
       ++rounds;
       if (slow_rounds > 0) {
@@ -46,10 +45,13 @@ struct DnsFixture {
         ++asked[id_of(question)];
         first_round.try_emplace(id_of(question), rounds);
         const auto at = zone.find(id_of(question));
-        out[question] = away ? Answer() : at == zone.end() ? Answer{Outcome::kNoName} : at->second;
+        out[question] = away               ? Answer()
+                        : at == zone.end() ? Answer{Outcome::kNotFound}
+                                           : at->second;
       }
       return out;
-    });
+    };
+    resolver = make_resolver(options, ask);
     subscription = resolver->subscribe([this](const Ids& ids) { changes.push_back(ids); });
   }
   void follow(Ids ids) {
@@ -84,7 +86,7 @@ struct DnsFixture {
   std::map<std::string, int> first_round;
   int rounds = 0;
   std::vector<Ids> changes;
-  std::unique_ptr<DnsResolver> resolver;
+  std::unique_ptr<ResourceResolver> resolver;
   Subscription subscription;
 };
 

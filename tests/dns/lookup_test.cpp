@@ -238,7 +238,7 @@ TEST_SUITE("dns::look_up") {
     CHECK(found.at(good).outcome == Outcome::kAnswered);
     CHECK(found.at(good).ttl == 60s);
     CHECK(found.at(ipv6).outcome == Outcome::kNoData);
-    CHECK(found.at(gone).outcome == Outcome::kNoName);
+    CHECK(found.at(gone).outcome == Outcome::kNotFound);
     CHECK(found.at(broken).outcome == Outcome::kRefused);
     CHECK(found.at(silent).outcome == Outcome::kSilent);
     CHECK(found.at(web).ttl == 9s);

@@ -7,7 +7,7 @@ using namespace osm::dns::testing;
 
 using Texts = std::vector<std::string>;
 
-TEST_SUITE("dns::DnsResolver") {
+TEST_SUITE("dns::make_dns_resolver") {
   TEST_CASE_FIXTURE(DnsFixture, "a name has its addresses, and is asked again after its TTL") {
     zone["A:api.example"] = addresses({"10.0.0.2", "10.0.0.1"}, 30s);
     follow({"A:api.example"});

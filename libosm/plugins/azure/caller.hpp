@@ -1,7 +1,6 @@
 // Blocking calls of one server that end when their resolver does.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -24,13 +23,12 @@ class Ending {
  public:
   // Ends present and later calls. Thread: any.
   void end();
-  bool ended() const { return ended_; }
 
  private:
   friend class Caller;
   std::mutex mutex_;
   std::condition_variable woken_;
-  std::atomic<bool> ended_ = false;
+  bool ended_ = false;
 };
 
 class Caller {

@@ -120,7 +120,7 @@ std::string_view outcome_text(Outcome outcome) {
       return "answered";
     case Outcome::kNoData:
       return "no-data";
-    case Outcome::kNoName:
+    case Outcome::kNotFound:
       return "no-name";
     case Outcome::kRefused:
       return "refused";

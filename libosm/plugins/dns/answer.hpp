@@ -7,17 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "endpoint/resolution_table.hpp"
 #include "machines/dns_resource.hpp"
 
 namespace osm::inline v1::dns {
 
-enum class Outcome {
-  kAnswered,  // there are records
-  kNoData,    // the name exists without such a record
-  kNoName,    // NXDOMAIN
-  kRefused,   // a server answered with an error, or with bytes that are no answer
-  kSilent,    // no server answered
-};
+// kNoData: the name exists without such a record. kNotFound: NXDOMAIN. kRefused: a server answered
+// with an error, or with bytes that are no answer.
+using endpoint::Outcome;
 // "answered", "no-data", ...: for metrics.
 std::string_view outcome_text(Outcome outcome);
 

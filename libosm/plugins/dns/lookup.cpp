@@ -78,7 +78,7 @@ Outcome query_outcome(int status) {
     case ARES_ENODATA:
       return Outcome::kNoData;
     case ARES_ENOTFOUND:
-      return Outcome::kNoName;
+      return Outcome::kNotFound;
     case ARES_ESERVFAIL:
     case ARES_EREFUSED:
     case ARES_ENOTIMP:
@@ -209,9 +209,9 @@ Found join(const Answer& services, const Answers& hosts) {
   for (const Record* record : chosen) {
     const Answer& host = hosts.at({RecordType::kA, record->target});
     // With some hosts unknown the set would look smaller than it is.
-    if (host.outcome != Outcome::kAnswered && host.outcome != Outcome::kNoName)
+    if (host.outcome != Outcome::kAnswered && host.outcome != Outcome::kNotFound)
       return {host.outcome == Outcome::kNoData ? Outcome::kRefused : host.outcome, {}, {}};
-    if (host.outcome == Outcome::kNoName) continue;
+    if (host.outcome == Outcome::kNotFound) continue;
     out.ttl = std::min(out.ttl, host.ttl);
     for (const Record& address : host.records) {
       ResourceInstance instance{.name = instance_name(address.target, record->port),
