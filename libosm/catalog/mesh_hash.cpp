@@ -1,6 +1,5 @@
 #include "catalog/mesh_hash.hpp"
 
-#include <boost/pfr/core.hpp>
 #include <cstring>
 #include <set>
 #include <string>
@@ -8,36 +7,10 @@
 #include <type_traits>
 
 #include "base/digest.hpp"
+#include "base/feed.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
-
-// All members of a struct, so that none is forgotten when one is added.
-template <class T>
-void feed(DigestBuilder& digest, const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    digest.add(value);
-  } else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) {
-    digest.add(static_cast<std::uint64_t>(value));
-  } else if constexpr (requires { value.str(); }) {  // names
-    digest.add(value.str());
-  } else if constexpr (requires { typename T::period; }) {  // durations
-    digest.add(static_cast<std::uint64_t>(value.count()));
-  } else if constexpr (requires { value.has_value(); }) {
-    digest.add(static_cast<std::uint64_t>(value.has_value()));
-    if (value) feed(digest, *value);
-  } else if constexpr (requires { value.use_count(); }) {  // never null in a snapshot
-    feed(digest, *value);
-  } else if constexpr (requires { value.begin(); }) {
-    digest.add(static_cast<std::uint64_t>(value.size()));
-    for (const auto& item : value) feed(digest, item);
-  } else if constexpr (requires { value.first; }) {
-    feed(digest, value.first);
-    feed(digest, value.second);
-  } else {
-    boost::pfr::for_each_field(value, [&](const auto& field) { feed(digest, field); });
-  }
-}
 
 std::uint64_t number_of(const DigestBuilder& digest) {
   std::uint64_t number = 0;

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,15 +25,12 @@ struct AccessLogs {
     std::string cluster;
     std::string service_name;  // the resource attribute service.name
     std::vector<std::pair<std::string, std::string>> attributes;  // ordered
-
-    auto fields() const { return std::tie(cluster, service_name, attributes); }
   };
 
   AccessLogFormat::Kind kind{};
   std::string text;  // empty: the default
   std::optional<Export> exported;
 
-  auto fields() const { return std::tie(kind, text, exported); }
   static AccessLogs of(const ClassView& view);
 
   // Adds the logs of an HTTP connection manager or a TCP proxy.

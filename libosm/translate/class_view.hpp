@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "translate/translate.hpp"
@@ -58,8 +57,6 @@ std::string inbound_route_name(const ServedPort& served);
 struct Destination {
   std::string cluster;
   std::uint32_t weight = 0;  // 0: the only one
-
-  auto fields() const { return std::tie(cluster, weight); }
 };
 // The port's own cluster. As apex of a split: the clusters of the backends' ports of the same
 // number and kind, HTTP or TCP, ordered; empty: no backend may get the traffic.

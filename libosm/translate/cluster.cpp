@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <tuple>
 
 #include "envoy/config/cluster/v3/cluster.pb.h"
 #include "envoy/extensions/upstreams/http/v3/http_protocol_options.pb.h"
@@ -134,11 +133,6 @@ struct UpstreamClusterValues {
   PeerKind servers = PeerKind::kEnvoy;
   HeaderLimits headers{};  // HTTP only
 
-  auto fields() const {
-    return std::tie(names, tls, service, http, identities, reach, target_port, probed, limits,
-                    servers, headers);
-  }
-
   Encoding encode(const std::string& name) const {
     const bool any = reach == Reach::kAnyEndpoint;
     // An ORIGINAL_DST cluster accepts any address: the chains that lead here match endpoints'
@@ -178,8 +172,6 @@ struct LocalClusterValues {
   std::chrono::milliseconds idle{};  // HTTP only: see IdleTimeouts::application
   HeaderLimits headers{};            // HTTP only
 
-  auto fields() const { return std::tie(target_port, http, http2_only, idle, headers); }
-
   Encoding encode(const std::string& name) const {
     // A literal address needs no resolver.
     auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
@@ -212,8 +204,6 @@ struct OutsideClusterValues {
   bool grpc = false;
   bool awaited = grpc;  // requests wait for its answers
   std::optional<std::chrono::milliseconds> connect_timeout{};
-
-  auto fields() const { return std::tie(address, port, grpc, awaited, connect_timeout); }
 
   Encoding encode(const std::string& name) const {
     auto out = cluster_of(name, cluster::Cluster::STATIC, cluster::Cluster::ROUND_ROBIN);
@@ -253,8 +243,6 @@ struct EgressClusterValues {
 
   EgressCluster destination;
   HeaderLimits headers;
-
-  auto fields() const { return std::tie(destination, headers); }
 
   Encoding encode(const std::string& name) const {
     const auto& [host, port, limits] = destination;

@@ -1,7 +1,6 @@
 #include "translate/dns.hpp"
 
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "envoy/config/listener/v3/listener.pb.h"
@@ -23,8 +22,6 @@ constexpr std::uint64_t kPendingLookups = 1024;  // each at most kForwardSeconds
 struct DnsName {
   std::string name;
   std::string address;
-
-  auto fields() const { return std::tie(name, address); }
 };
 
 struct DnsListenerValues {
@@ -32,8 +29,6 @@ struct DnsListenerValues {
   static constexpr std::string_view kKind = "dns-listener";
 
   std::vector<DnsName> names;
-
-  auto fields() const { return std::tie(names); }
 
   Encoding encode(const std::string& name) const {
     envoy::extensions::filters::udp::dns_filter::v3::DnsFilterConfig filter;

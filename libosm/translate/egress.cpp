@@ -9,7 +9,6 @@
 #include "envoy/config/route/v3/route.pb.h"
 #include "model/egress.hpp"
 #include "model/path_forms.hpp"
-#include "translate/matchers.hpp"
 #include "translate/pack_any.hpp"
 
 namespace osm::inline v1::translate {
@@ -141,25 +140,15 @@ class PortPlanner {
 
   std::vector<EgressRoute> routes_of(const std::string& host, const Openings& holders) {
     const EgressGrant* setting = setting_of(holders);
-    std::set<std::tuple<std::string, std::vector<std::string>, std::map<std::string, std::string>>>
-        taken;
+    std::set<PathMatch> taken;
     std::vector<EgressRoute> out;
     for (const Opening& holder : holders) {
       const bool anywhere = !holder.grant->networks;
-      const auto add = [&](const RoutePolicy& match) {
-        if (taken.emplace(match.path_regex, match.methods, match.headers).second)
-          out.push_back({match, cluster_of(host, anywhere, setting)});
-      };
-      if (!holder.grant->routes) add({});
-      if (!holder.grant->routes) continue;
-      for (const RoutePolicy& match : *holder.grant->routes) {
-        RoutePolicy one = match;
-        if (match.methods.empty()) add(one);
-        for (const std::string& method : match.methods) {
-          one.methods = {method};
-          add(one);
-        }
-      }
+      const std::vector<RoutePolicy> anything(1);
+      for (const RoutePolicy& policy : holder.grant->routes.value_or(anything))
+        for (const PathMatch& match : PathMatch::of(policy).by_method())
+          if (taken.insert(match).second)
+            out.push_back({match, cluster_of(host, anywhere, setting)});
     }
     return out;
   }
@@ -203,12 +192,7 @@ constexpr const char* kForwardedProto = "x-forwarded-proto";
 
 void add_route(const EgressRoute& from, route::VirtualHost& out) {
   route::Route made;
-  auto& match = *made.mutable_match();
-  set_path(match, pattern_of(from.match.path_regex));
-  for (const std::string& method : from.match.methods)
-    *match.add_headers() = method_matcher(method);
-  for (const auto& [name, regex] : from.match.headers)
-    *match.add_headers() = header_matcher(name, pattern_of(regex));
+  set_match(*made.mutable_match(), from.match);
   made.mutable_route()->set_cluster(from.cluster);
   made.mutable_route()->mutable_timeout();  // 0 s: no limit; the default of 15 s would cut streams
   auto& without = *out.add_routes() = made;
@@ -221,7 +205,7 @@ void add_route(const EgressRoute& from, route::VirtualHost& out) {
 // True if the route's path could match a path in another form, which the server reads as another
 // path (ADR 0033).
 bool matches_other_forms(const EgressRoute& one) {
-  const Pattern path = pattern_of(one.match.path_regex);
+  const Pattern path = pattern_of(one.match.path);
   return path.kind == Pattern::Kind::kPrefix || path.kind == Pattern::Kind::kRegex;
 }
 
@@ -231,8 +215,6 @@ struct EgressRouteValues {
 
   Port port{};
   std::vector<EgressVirtualHost> hosts;  // ordered by host
-
-  auto fields() const { return std::tie(port, hosts); }
 
   Encoding encode(const std::string& name) const {
     route::RouteConfiguration configuration;

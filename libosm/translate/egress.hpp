@@ -5,13 +5,13 @@
 
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "envoy/config/listener/v3/listener.pb.h"
 #include "osm/values/egress.hpp"
 #include "translate/class_view.hpp"
 #include "translate/input.hpp"
+#include "translate/matchers.hpp"
 
 namespace osm::inline v1::translate {
 
@@ -24,10 +24,6 @@ struct EgressChain {
   std::string tls_name{};  // kHttps: "example.com", "*.example.com"; empty: any
   std::string routes{};    // kHttp: the route configuration
   std::string cluster{};   // the others
-
-  auto fields() const {
-    return std::tie(name, port, networks, protocol, tls_name, routes, cluster);
-  }
 };
 
 // The server of one host name, or the server that the application dials. Plain text, as the
@@ -36,22 +32,16 @@ struct EgressCluster {
   std::string host;  // looked up by the sidecar; empty: the dialled address
   Port port{};       // of the host
   ConnectionSettings limits{};
-
-  auto fields() const { return std::tie(host, port, limits); }
 };
 
 struct EgressRoute {
-  RoutePolicy match;  // with one method at most
+  PathMatch match;  // with one method at most
   std::string cluster;
-
-  auto fields() const { return std::tie(match, cluster); }
 };
 
 struct EgressVirtualHost {
   std::string host;
   std::vector<EgressRoute> routes;  // other requests get 404
-
-  auto fields() const { return std::tie(host, routes); }
 };
 
 struct EgressPlan {

@@ -2,7 +2,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "base/digest.hpp"
 #include "envoy/config/endpoint/v3/endpoint.pb.h"
@@ -20,15 +19,11 @@ struct Host {
   std::string address;
   Port port{};
   std::optional<std::uint32_t> weight;
-
-  auto fields() const { return std::tie(address, port, weight); }
 };
 
 struct Zone {
   std::string name;
   std::vector<Host> hosts;
-
-  auto fields() const { return std::tie(name, hosts); }
 };
 
 struct AssignmentValues {
@@ -37,8 +32,6 @@ struct AssignmentValues {
 
   std::vector<Zone> zones;  // at least one: a cluster without a locality never warms
   LocalityWeights weights = LocalityWeights::kNone;
-
-  auto fields() const { return std::tie(zones, weights); }
 
   Encoding encode(const std::string& name) const {
     endpoint::ClusterLoadAssignment assignment;

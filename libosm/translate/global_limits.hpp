@@ -9,7 +9,6 @@
 #include <google/protobuf/any.pb.h>
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
@@ -24,8 +23,6 @@ namespace osm::inline v1::translate {
 struct HttpLimiter {
   ServiceName service;  // its requests are counted
   HttpGlobalRateLimit limit;
-
-  auto fields() const { return std::tie(service, limit); }
 };
 
 // The limiters of requests that name the Service or an apex. Ordered.

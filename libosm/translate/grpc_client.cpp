@@ -3,7 +3,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,8 +40,6 @@ struct GrpcClientListenerValues {
 
   std::string routes;
 
-  auto fields() const { return std::tie(routes); }
-
   Encoding encode(const std::string& name) const {
     hcm::HttpConnectionManager manager;
     manager.mutable_rds()->set_route_config_name(routes);
@@ -65,8 +62,6 @@ struct GrpcRouteValues {
   std::string retry_on;                   // empty: no retries
   std::uint32_t retries = 0;
   std::int64_t back_off = 0;  // milliseconds; 0: gRPC's own
-
-  auto fields() const { return std::tie(destinations, retry_on, retries, back_off); }
 
   Encoding encode(const std::string& name) const {
     RouteConfiguration configuration;
@@ -122,8 +117,6 @@ struct GrpcClusterValues {
   PeerNames names;
   std::vector<ServiceIdentity> identities;
   std::optional<std::uint32_t> max_requests;
-
-  auto fields() const { return std::tie(names, identities, max_requests); }
 
   Encoding encode(const std::string& name) const {
     Cluster out;

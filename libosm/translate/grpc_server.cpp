@@ -1,6 +1,5 @@
 #include <map>
 #include <string>
-#include <tuple>
 
 #include "envoy/config/listener/v3/listener.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
@@ -28,7 +27,7 @@ bool knows_header(const std::string& name) {
 Authorization checkable(Authorization authorization) {
   std::erase_if(authorization.grants, [](Grant& grant) {
     if (grant.routes.empty()) return false;
-    std::erase_if(grant.routes, [](const RoutePolicy& route) {
+    std::erase_if(grant.routes, [](const PathMatch& route) {
       for (const auto& [name, regex] : route.headers)
         if (!knows_header(name)) return true;
       return false;
@@ -47,8 +46,6 @@ struct GrpcServerListenerValues {
   Port port{};
   Authorization authorization;
   bool checks_paths = true;
-
-  auto fields() const { return std::tie(address, port, authorization, checks_paths); }
 
   Encoding encode(const std::string& name) const {
     hcm::HttpConnectionManager manager;

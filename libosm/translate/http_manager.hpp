@@ -5,7 +5,6 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
@@ -29,7 +28,6 @@ struct HttpTracing {
   std::string endpoint;      // Zipkin: the collector's path
   std::string service_name;  // OpenTelemetry; with Zipkin the bootstrap says it
 
-  auto fields() const { return std::tie(protocol, endpoint, service_name); }
   // Nullopt: tracing is off, or has no collector.
   static std::optional<HttpTracing> of(const ClassView& view);
 };
@@ -39,7 +37,6 @@ struct HttpAuthorizer {
   std::chrono::milliseconds::rep timeout{};
   bool failure_mode_allow = false;
 
-  auto fields() const { return std::tie(stat_prefix, timeout, failure_mode_allow); }
   static std::optional<HttpAuthorizer> of(const ProxySettings& settings);
 };
 
@@ -51,8 +48,6 @@ void set_header_limits(envoy::extensions::upstreams::http::v3::HttpProtocolOptio
 struct RequestForm {
   HttpPaths paths{};
   HeaderNames header_names{};
-
-  auto fields() const { return std::tie(paths, header_names); }
 };
 
 struct InboundHttp {
@@ -62,9 +57,6 @@ struct InboundHttp {
   bool answers_probes = false;
   bool counts_requests = false;
 
-  auto fields() const {
-    return std::tie(headers, tracing, authorizer, answers_probes, counts_requests);
-  }
   static InboundHttp of(const ClassView& view);
 };
 
@@ -72,7 +64,6 @@ struct OutboundHttp {
   HeaderLimits headers;
   std::optional<HttpTracing> tracing;
 
-  auto fields() const { return std::tie(headers, tracing); }
   static OutboundHttp of(const ClassView& view);
 };
 

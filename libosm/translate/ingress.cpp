@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "envoy/config/rbac/v3/rbac.pb.h"
 #include "envoy/config/route/v3/route.pb.h"
@@ -54,8 +55,6 @@ struct IngressRouteValues {
   std::optional<std::vector<std::string>> networks{};    // absent: any address
   std::optional<std::vector<std::string>> principals{};  // absent: no certificate is asked for
   RequestLimits limits{};
-
-  auto fields() const { return std::tie(service, cluster, networks, principals, limits); }
 
   Encoding encode(const std::string& name) const {
     route::RouteConfiguration configuration;

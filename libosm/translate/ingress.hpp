@@ -8,7 +8,6 @@
 
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
@@ -35,10 +34,6 @@ struct IngressChain {
   bool for_mesh_names = false;  // a second chain of the port: see ingress_chains()
 
   std::string name() const;
-  auto fields() const {
-    return std::tie(service, target_port, protocol, form, routes, tls, server_names, principals,
-                    limits, limiters, for_mesh_names);
-  }
 };
 
 // The chains of the class, ordered by name, with unique matches: of two Services the first by name

@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "envoy/config/listener/v3/listener.pb.h"
 #include "envoy/extensions/filters/listener/original_dst/v3/original_dst.pb.h"
@@ -109,9 +108,6 @@ struct OutboundChain {
   std::string listener_name() const {
     return "outbound_" + address + '_' + std::to_string(number(port));
   }
-  auto fields() const {
-    return std::tie(service, port, protocol, address, routes, destinations, idle);
-  }
 };
 
 // The listener of one dialled address and port. It has no socket: the outbound listener hands
@@ -124,8 +120,6 @@ struct DialledListenerValues {
   OutboundHttp http;  // HTTP only
   AccessLogs logs;
   OutboundChain chain;
-
-  auto fields() const { return std::tie(http, logs, chain); }
 
   Encoding encode(const std::string& name) const {
     listener::Listener out;
@@ -166,8 +160,6 @@ struct OutboundListenerValues {
   AccessLogs logs;
   std::vector<EgressChain> egress_chains;
   HeaderLimits headers{};  // of chains for HTTP
-
-  auto fields() const { return std::tie(egress, logs, egress_chains, headers); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kOutboundPort);
@@ -319,10 +311,6 @@ struct InboundChain {
   bool for_grpc = false;                // HTTP: gRPC libraries connect too, by another match
 
   std::string name() const { return chain_name("inbound", service, target_port, protocol); }
-  auto fields() const {
-    return std::tie(service, target_port, protocol, authorization, routes, form, denied, limits,
-                    limiters, idle, for_grpc);
-  }
 };
 
 listener::Filter network_rbac(envoy::config::rbac::v3::RBAC rules) {
@@ -345,8 +333,6 @@ struct InboundListenerValues {
   std::vector<InboundChain> chains;   // ordered by name; one per (target port, FQDN)
   PeerNames allowed_names;            // only with denied accounts
   std::vector<IngressChain> ingress;  // ordered by name, matches unique
-
-  auto fields() const { return std::tie(names, tls, http, logs, chains, allowed_names, ingress); }
 
   Encoding encode(const std::string& name) const {
     auto out = empty_listener(name, kInboundPort);

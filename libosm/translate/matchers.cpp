@@ -15,6 +15,17 @@ void set_inexact(Matcher& matcher, const Pattern& pattern) {
 
 }  // namespace
 
+PathMatch PathMatch::of(const RoutePolicy& policy) {
+  return {policy.path_regex, policy.methods, policy.headers};
+}
+
+std::vector<PathMatch> PathMatch::by_method() const {
+  if (methods.empty()) return {*this};
+  std::vector<PathMatch> out;
+  for (const std::string& method : methods) out.push_back({path, {method}, headers});
+  return out;
+}
+
 Pattern pattern_of(std::string_view regex) {
   const Pattern as_written{Pattern::Kind::kRegex, std::string(regex)};
   std::string_view rest = regex;
@@ -62,6 +73,13 @@ envoy::config::route::v3::HeaderMatcher header_matcher(const std::string& name,
 
 envoy::config::route::v3::HeaderMatcher method_matcher(const std::string& method) {
   return header_matcher(":method", {Pattern::Kind::kExact, method});
+}
+
+void set_match(envoy::config::route::v3::RouteMatch& out, const PathMatch& match) {
+  set_path(out, pattern_of(match.path));
+  for (const std::string& method : match.methods) *out.add_headers() = method_matcher(method);
+  for (const auto& [name, regex] : match.headers)
+    *out.add_headers() = header_matcher(name, pattern_of(regex));
 }
 
 }  // namespace osm::inline v1::translate

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
@@ -14,14 +12,8 @@
 namespace osm::inline v1::translate {
 
 struct PeerNames {
-  PeerNames() = default;
-  PeerNames(std::vector<TrustDomain> of, bool with_osm_v1 = false)  // NOLINT: a list is names, too
-      : domains(std::move(of)), osm_v1(with_osm_v1) {}
-
   std::vector<TrustDomain> domains;
   bool osm_v1 = false;
-
-  auto fields() const { return std::tie(domains, osm_v1); }
 };
 
 // Names at handshakes, and on open connections: see TrustDomains.

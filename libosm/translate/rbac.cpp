@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "model/path_forms.hpp"
-#include "translate/matchers.hpp"
 
 namespace osm::inline v1::translate {
 namespace {
@@ -55,9 +54,9 @@ void add_path(const std::string& path_regex, MatchedPaths paths,
   other.mutable_safe_regex()->set_regex(model::kOtherPathForms);
 }
 
-rbac::Permission permission_of(const RoutePolicy& route, MatchedPaths paths) {
+rbac::Permission permission_of(const PathMatch& route, MatchedPaths paths) {
   std::vector<rbac::Permission> parts;
-  add_path(route.path_regex, paths, parts);
+  add_path(route.path, paths, parts);
   if (!route.methods.empty()) parts.push_back(method_permission(route.methods));
   for (const auto& [name, regex] : route.headers)
     *parts.emplace_back().mutable_header() = header_matcher(name, pattern_of(regex));
@@ -93,7 +92,7 @@ void add_names(const PeerNames& names, const std::vector<ServiceIdentity>& accou
 rbac::Policy policy_of(const PeerNames& names, const Grant& grant, MatchedPaths paths) {
   rbac::Policy policy;
   add_names(names, grant.sources, [&] { return policy.add_principals(); });
-  for (const RoutePolicy& route : grant.routes)
+  for (const PathMatch& route : grant.routes)
     *policy.add_permissions() = permission_of(route, paths);
   if (grant.routes.empty()) policy.add_permissions()->set_any(true);
   return policy;
@@ -150,8 +149,10 @@ rbac::RBAC rbac_denials(const PeerNames& names, const std::vector<ServiceIdentit
 
 Authorization http_authorization(const ClassView& view, Port target_port) {
   return authorization_of(view, [&](const InboundTrafficPolicy& policy, auto& grants) {
-    if (!policy.http_routes.empty() && reaches(policy, target_port))
-      grants.push_back({policy.target.str(), policy.sources, policy.http_routes});
+    if (policy.http_routes.empty() || !reaches(policy, target_port)) return;
+    Grant& grant = grants.emplace_back(Grant{policy.target.str(), policy.sources, {}});
+    for (const RoutePolicy& route : policy.http_routes)
+      grant.routes.push_back(PathMatch::of(route));
   });
 }
 

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "envoy/config/rbac/v3/rbac.pb.h"
-#include "osm/values/traffic_policy.hpp"
 #include "translate/class_view.hpp"
+#include "translate/matchers.hpp"
 #include "translate/peer_names.hpp"
 
 namespace osm::inline v1::translate {
@@ -16,9 +15,7 @@ namespace osm::inline v1::translate {
 struct Grant {
   std::string target;                    // "ns/name": the policy's key
   std::vector<ServiceIdentity> sources;  // never empty
-  std::vector<RoutePolicy> routes;       // HTTP only; a request must match one of them
-
-  auto fields() const { return std::tie(target, sources, routes); }
+  std::vector<PathMatch> routes;         // HTTP only; a request must match one of them
 };
 
 struct Authorization {
@@ -27,8 +24,6 @@ struct Authorization {
   std::vector<ServiceIdentity> denied{};  // ordered; only if permissive
   std::vector<Grant>
       grants{};  // if not permissive: ordered by target; empty: nobody may do anything
-
-  auto fields() const { return std::tie(names, permissive, denied, grants); }
 };
 
 // Paths that a path rule can match.

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "envoy/config/route/v3/route.pb.h"
 #include "envoy/extensions/filters/http/rbac/v3/rbac.pb.h"
@@ -69,8 +68,6 @@ struct Retries {
   std::int64_t per_try_timeout = 0;  // milliseconds
   std::int64_t back_off = 0;         // milliseconds
 
-  auto fields() const { return std::tie(on, count, per_try_timeout, back_off); }
-
   static std::optional<Retries> of(const RetryPolicy* policy) {
     if (policy == nullptr) return std::nullopt;
     return Retries{policy->retry_on, policy->num_retries, policy->per_try_timeout.count(),
@@ -85,10 +82,6 @@ struct OutboundHost {
   std::vector<Destination> destinations;  // ordered; empty: the service cannot be reached
   std::optional<Retries> retries{};
   IdleTime idle{};
-
-  auto fields() const {
-    return std::tie(service, short_name, cluster_domain, destinations, retries, idle);
-  }
 };
 
 // The longest pause is Envoy's own: ten times the base interval.
@@ -129,8 +122,6 @@ struct OutboundRouteValues {
   Port port{};
   OutboundHost host;
 
-  auto fields() const { return std::tie(port, host); }
-
   // A host that is not the Service's gets 404, Envoy's answer without a virtual host.
   Encoding encode(const std::string& name) const {
     auto configuration = empty_configuration(name);
@@ -158,8 +149,6 @@ struct HeadlessRouteValues {
   std::string pod;  // the cluster of the dialled pod
   std::optional<Retries> retries{};
   IdleTime idle{};
-
-  auto fields() const { return std::tie(service, names, split, pod, retries, idle); }
 
   Encoding encode(const std::string& name) const {
     auto configuration = empty_configuration(name);
@@ -228,46 +217,27 @@ struct InboundHost {
   std::vector<Port> ports;
   std::string cluster;
   bool checks_paths = true;  // false: HttpPaths::kUnchecked
-  bool grpc = false;         // one of the ports is; part of `limits`
   RequestLimits limits{};
-
-  auto fields() const { return std::tie(service, ports, cluster, checks_paths, limits); }
 };
 
-// Key of one Envoy route. Routes cannot match alternatives, so every method gets its own route.
-struct RouteKey {
-  std::string path_regex;
-  std::string method;  // empty: any
-  std::map<std::string, std::string> headers;
-
-  bool everything() const {
-    return pattern_of(path_regex).kind == Pattern::Kind::kAny && method.empty() && headers.empty();
-  }
-  friend auto operator<=>(const RouteKey&, const RouteKey&) = default;
-};
-
-std::set<RouteKey> routes_of(const Authorization& authorization) {
-  std::set<RouteKey> keys;
-  if (authorization.permissive) keys.insert({".*", "", {}});
-  for (const Grant& grant : authorization.grants) {
-    for (const RoutePolicy& match : grant.routes) {
-      if (match.methods.empty()) keys.insert({match.path_regex, "", match.headers});
-      for (const std::string& method : match.methods)
-        keys.insert({match.path_regex, method, match.headers});
-    }
-  }
-  const auto all =
-      std::find_if(keys.begin(), keys.end(), [](auto& key) { return key.everything(); });
-  if (all != keys.end()) keys = std::set<RouteKey>{*all};
-  return keys;
+// The matches of the routes, each with one method at most.
+std::set<PathMatch> matches_of(const Authorization& authorization) {
+  std::set<PathMatch> matches;
+  if (authorization.permissive) matches.emplace();
+  for (const Grant& grant : authorization.grants)
+    for (const PathMatch& route : grant.routes)
+      for (PathMatch& match : route.by_method()) matches.insert(std::move(match));
+  const auto all = std::find_if(matches.begin(), matches.end(), [](const PathMatch& match) {
+    return pattern_of(match.path).kind == Pattern::Kind::kAny && match.methods.empty() &&
+           match.headers.empty();
+  });
+  if (all != matches.end()) matches = std::set<PathMatch>{*all};
+  return matches;
 }
 
-route::Route inbound_route(const RouteKey& key, const InboundHost& host) {
+route::Route inbound_route(const PathMatch& match, const InboundHost& host) {
   route::Route out;
-  set_path(*out.mutable_match(), pattern_of(key.path_regex));
-  if (!key.method.empty()) *out.mutable_match()->add_headers() = method_matcher(key.method);
-  for (const auto& [name, regex] : key.headers)
-    *out.mutable_match()->add_headers() = header_matcher(name, pattern_of(regex));
+  set_match(*out.mutable_match(), match);
   out.mutable_route()->set_cluster(host.cluster);
   out.mutable_route()->mutable_timeout();  // none: the client's timeout decides
   set_idle_time(*out.mutable_route(), host.limits.idle);
@@ -277,7 +247,7 @@ route::Route inbound_route(const RouteKey& key, const InboundHost& host) {
 // One route of a path that has its own limit, whatever else policies match: RBAC authorizes, and
 // copies for each of their matches would have a bucket each.
 route::Route limited_route(const HttpRouteRateLimit& path, const InboundHost& host) {
-  route::Route out = inbound_route({path.path_regex, "", {}}, host);
+  route::Route out = inbound_route({path.path_regex, {}, {}}, host);
   host.limits.replace_on(out, path);
   return out;
 }
@@ -299,10 +269,8 @@ struct InboundRouteValues {
   bool any_host = false;       // a headless service: matches any host
   std::string cluster_domain;  // of the hosts' names
 
-  auto fields() const { return std::tie(hosts, authorization, any_host, cluster_domain); }
-
   Encoding encode(const std::string& name) const {
-    const std::set<RouteKey> keys = routes_of(authorization);
+    const std::set<PathMatch> matches = matches_of(authorization);
     const auto rbac = [&](MatchedPaths paths) {
       http_rbac::RBACPerRoute rules;
       *rules.mutable_rbac()->mutable_rules() = rbac_rules(authorization, paths);
@@ -322,10 +290,10 @@ struct InboundRouteValues {
                    domains_of(model::host_names(host.service, true, cluster_domain), host.ports),
                    out))
         continue;
-      if (!keys.empty())
+      if (!matches.empty())
         for (const HttpRouteRateLimit& path : host.limits.paths)
           *out.add_routes() = limited_route(path, host);
-      for (const RouteKey& key : keys) *out.add_routes() = inbound_route(key, host);
+      for (const PathMatch& match : matches) *out.add_routes() = inbound_route(match, host);
       *out.add_routes() = not_found_route();
       (*out.mutable_typed_per_filter_config())[kHttpRbacFilter] =
           host.checks_paths ? checked : rbac(MatchedPaths::kAny);
@@ -346,23 +314,21 @@ struct InboundRouteValues {
   }
 };
 
-void add_host(std::map<ServiceName, InboundHost>& hosts, const ServiceName& service,
-              const MeshService& own, bool checks_paths) {
+void add_host(const ClassView& view, const ServiceName& service, const ServedPort& served,
+              std::map<ServiceName, InboundHost>& hosts) {
+  const MeshService& own = served.port;
   auto [at, added] = hosts.try_emplace(service);
   InboundHost& host = at->second;
   // Under its own name a service uses its own cluster; as an apex, that of its first backend.
   if (added || service == own.name) host.cluster = own.local_cluster_name().str();
   host.service = service;
-  host.grpc |= own.protocol == Protocol::kGrpc;
-  host.checks_paths = (!added && host.checks_paths) || checks_paths;
+  // An apex has its own limits, whichever backend serves it. A gRPC port among others decides: its
+  // streams may be silent.
+  if (added || own.protocol == Protocol::kGrpc)
+    host.limits = RequestLimits::of(view, service, own.protocol);
+  host.checks_paths = (!added && host.checks_paths) || served.http_paths != HttpPaths::kUnchecked;
   const auto place = std::lower_bound(host.ports.begin(), host.ports.end(), own.port);
   if (place == host.ports.end() || *place != own.port) host.ports.insert(place, own.port);
-}
-
-// The limits of the Service that the host names: of an apex its own, whichever backend serves it.
-void set_limits(const ClassView& view, InboundHost& host) {
-  host.limits =
-      RequestLimits::of(view, host.service, host.grpc ? Protocol::kGrpc : Protocol::kHttp);
 }
 
 void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
@@ -370,11 +336,12 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
   for (const ServedPort& served : view.served) {
     const MeshService& own = served.port;
     if (!is_http(own.protocol) || own.target_port == Port{0}) continue;
-    const bool checks_paths = served.http_paths != HttpPaths::kUnchecked;
     if (served.headless) {
-      InboundHost host{own.name, {}, own.local_cluster_name().str(), checks_paths};
-      host.grpc = own.protocol == Protocol::kGrpc;
-      set_limits(view, host);
+      InboundHost host{own.name,
+                       {},
+                       own.local_cluster_name().str(),
+                       served.http_paths != HttpPaths::kUnchecked,
+                       RequestLimits::of(view, own.name, own.protocol)};
       inputs.push_back(
           make_input(inbound_route_name(served),
                      InboundRouteValues{
@@ -382,16 +349,13 @@ void add_inbound_routes(const ClassView& view, std::vector<InputPtr>& inputs) {
       continue;
     }
     auto& hosts = by_target[own.target_port];
-    add_host(hosts, own.name, own, checks_paths);
-    for (const ServiceName& apex : served.apexes) add_host(hosts, apex, own, checks_paths);
+    add_host(view, own.name, served, hosts);
+    for (const ServiceName& apex : served.apexes) add_host(view, apex, served, hosts);
   }
   for (auto& [target, hosts] : by_target) {
     InboundRouteValues values{
         {}, http_authorization(view, target), false, view.snapshot.config.proxy.cluster_domain};
-    for (auto& [service, host] : hosts) {
-      set_limits(view, host);
-      values.hosts.push_back(std::move(host));
-    }
+    for (auto& [service, host] : hosts) values.hosts.push_back(std::move(host));
     inputs.push_back(make_input(inbound_route_name(target), std::move(values)));
   }
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "envoy/config/listener/v3/listener_components.pb.h"
@@ -29,8 +28,6 @@ struct ConnectionLimits {
   std::optional<LocalRateLimit> local;
   std::optional<TcpGlobalRateLimit> global;
 
-  auto fields() const { return std::tie(local, global); }
-
   static ConnectionLimits of(const ClassView& view, const ServiceName& service);
   // Adds the filters, which must come before the filter that ends the chain.
   void add_to(envoy::config::listener::v3::FilterChain& chain, Encoding& encoding) const;
@@ -44,8 +41,6 @@ struct RequestLimits {
   bool counted = false;  // by a rate-limit server
   std::vector<RateLimitDescriptor> descriptors;
   IdleTime idle;
-
-  auto fields() const { return std::tie(service, local, paths, counted, descriptors, idle); }
 
   static RequestLimits of(const ClassView& view, const ServiceName& service, Protocol protocol);
   // Limits all routes of the host.

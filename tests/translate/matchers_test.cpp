@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+using osm::translate::PathMatch;
 using osm::translate::Pattern;
 using osm::translate::pattern_of;
 using Kind = osm::translate::Pattern::Kind;
@@ -21,6 +22,20 @@ TEST_SUITE("translate::matchers") {
          {"/a.html", "/a|/b", "/(a|b)", "/a+", "/a?", "/[ab]", "/a{2}", "^/a", "/a$", "/.*/b",
           "/a.*b.*", "/a\\.*", "/\\d.*", "/a\\", "(?i)/a", "/a.*.*", "/a(.*", "a|.*"})
       CHECK_MESSAGE((pattern_of(regex) == Pattern{Kind::kRegex, regex}), regex);
+  }
+
+  TEST_CASE("a match with several methods becomes one for each") {
+    const PathMatch any{"/a", {}, {{"x-user", "b"}}};
+    CHECK(any.by_method() == std::vector{any});
+    PathMatch get = any, post = any;
+    get.methods = {"GET"};
+    post.methods = {"POST"};
+    CHECK(PathMatch{"/a", {"GET", "POST"}, any.headers}.by_method() == std::vector{get, post});
+  }
+
+  TEST_CASE("the names of a policy's match are not in a match of an input") {
+    CHECK(PathMatch::of({"m", "/a", {"GET"}, {{"x-user", "b"}}, {"shop", "routes"}}) ==
+          PathMatch{"/a", {"GET"}, {{"x-user", "b"}}});
   }
 
   TEST_CASE("the SMI header `host` is the request's authority") {

@@ -82,7 +82,7 @@ TEST_SUITE("translate::PeerNames") {
   TEST_CASE("a server is known by its URI alone unless names of OSM v1.2 are accepted") {
     const auto sans = [](bool osm_v1, const std::vector<ServiceIdentity>& accounts) {
       return sans_of<tls::UpstreamTlsContext>(translate::upstream_tls(
-          PeerNames(kDomains, osm_v1), {}, "web.shop.svc.cluster.local", accounts));
+          PeerNames{kDomains, osm_v1}, {}, "web.shop.svc.cluster.local", accounts));
     };
     CHECK(sans(false, {kWeb}) == Names{"URI exact " + kUri});
     CHECK(sans(true, {kWeb}) == Names{"URI exact " + kUri, "DNS exact " + kDns});
@@ -94,7 +94,7 @@ TEST_SUITE("translate::PeerNames") {
   TEST_CASE("a server takes every workload's certificate, and no other one of OSM v1.2") {
     const auto sans = [](bool osm_v1) {
       return sans_of<tls::DownstreamTlsContext>(
-          translate::downstream_tls(PeerNames(kDomains, osm_v1), {}));
+          translate::downstream_tls(PeerNames{kDomains, osm_v1}, {}));
     };
     CHECK(sans(false) == Names{"URI prefix spiffe://cluster.local/ns/"});
     CHECK(sans(true) == Names{"URI prefix spiffe://cluster.local/ns/",
@@ -102,7 +102,7 @@ TEST_SUITE("translate::PeerNames") {
   }
 
   TEST_CASE("a grant names an account by its URI, and by its name in OSM v1.2 while that counts") {
-    translate::Authorization authorization{.names = kDomains,
+    translate::Authorization authorization{.names = {kDomains},
                                            .grants = {{"shop/access", {kWeb}, {}}}};
     const auto granted = [&] {
       return principals_of(translate::rbac_rules(authorization).policies().at("shop/access"));
@@ -115,7 +115,7 @@ TEST_SUITE("translate::PeerNames") {
   }
 
   TEST_CASE("a name of OSM v1.2 admits exactly its account") {
-    translate::Authorization authorization{.names = PeerNames(kDomains, true),
+    translate::Authorization authorization{.names = PeerNames{kDomains, true},
                                            .grants = {{"shop/access", {kWeb}, {}}}};
     const rbac::RBAC rules = translate::rbac_rules(authorization);
     CHECK(admits(rules, {kDns}));
@@ -130,7 +130,7 @@ TEST_SUITE("translate::PeerNames") {
   }
 
   TEST_CASE("in permissive mode a denied account is refused under both of its names") {
-    translate::Authorization authorization{.names = PeerNames(kDomains, true), .permissive = true};
+    translate::Authorization authorization{.names = PeerNames{kDomains, true}, .permissive = true};
     const auto admitted = [&](const Names& sans) {
       return admits(translate::rbac_rules(authorization), sans);
     };

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "osm/ids.hpp"
@@ -29,8 +28,6 @@ struct TlsSettings {
   TlsVersion maximum = TlsVersion::kTls13;
   std::vector<std::string> cipher_suites{};  // for TLS 1.2; empty: Envoy's own choice
   std::vector<std::string> ecdh_curves{};    // empty: Envoy's own choice
-  // All fields, for comparison.
-  auto fields() const { return std::tie(minimum, maximum, cipher_suites, ecdh_curves); }
   friend bool operator==(const TlsSettings&, const TlsSettings&) = default;
 };
 
@@ -110,8 +107,6 @@ struct HeaderLimits {
   std::uint32_t count = 100;     // 1 to 10,000
   std::uint32_t kilobytes = 60;  // of all together, 1 to 8192
 
-  // All fields, for comparison.
-  auto fields() const { return std::tie(count, kilobytes); }
   friend bool operator==(const HeaderLimits&, const HeaderLimits&) = default;
 };
 
