@@ -42,7 +42,6 @@ constexpr std::uint64_t kWatchTimeoutJitter = 60;  // seconds, so that kinds tak
 constexpr auto kSilenceSlack = seconds(15);
 constexpr auto kBookmarkPeriod = seconds(60);  // API servers send bookmarks about this often
 constexpr auto kUsefulWatch = seconds(10);     // a watch of this duration resets the back-off
-constexpr auto kShowFailureAfter = seconds(5);
 constexpr std::size_t kPageSize = 500;
 
 // "a=b,c": a label of this value, and one of any.
@@ -66,6 +65,14 @@ bool selects(std::string_view selector, const boost::json::object& labels) {
 Informer::Informer(InformerOptions options)
     : options_(std::move(options)),
       kind_(options_.resource.kind),
+      outage_(options_.runtime.clock,
+              [this](const Problem* began) {
+                if (began == nullptr)
+                  options_.runtime.log.info("resource is read again", {{"kind", kind_}});
+                else
+                  options_.runtime.log.warning("resource cannot be read",
+                                               {{"kind", kind_}, {"cause", began->text()}});
+              }),
       self_(std::make_shared<Informer*>(this)) {}
 
 Informer::~Informer() { self_.reset(); }
@@ -80,11 +87,6 @@ bool Informer::missing() const {
   return missing_;
 }
 
-std::optional<Problem> Informer::problem() const {
-  std::lock_guard lock(mutex_);
-  return problem_;
-}
-
 void Informer::start() {
   if (!started()) begin_list();
 }
@@ -94,14 +96,13 @@ void Informer::stop() {
   ++epoch_;
   phase_ = Phase::kStopped;
   for (Subscription* handle : {&call_, &alarm_, &retry_, &problem_timer_}) handle->reset();
-  failing_since_.reset();
+  outage_.forget();
   doubted_since_.reset();
   failures_ = 0;
   changed_ = table_.replace({});
   {
     std::lock_guard lock(mutex_);
     synced_ = missing_ = false;
-    problem_.reset();
   }
   news_ = true;
   tell();
@@ -138,9 +139,9 @@ Sighting Informer::sighting_of(const ObjectKey& key, const boost::json::object* 
   return seen;
 }
 
-void Informer::when_seen(Sighting sought, std::weak_ptr<void> waiting, std::function<void()> done) {
-  waiters_.push_back({std::move(sought), std::move(waiting), std::move(done)});
-  settle_waiters();
+void Informer::when_seen(Sighting sought, CatchUpCaller caller) {
+  waiters_.add(std::move(caller), [this, sought = std::move(sought)] { return has_seen(sought); });
+  waiters_.settle(true);
 }
 
 bool Informer::has_seen(const Sighting& sought) const {
@@ -152,21 +153,10 @@ bool Informer::has_seen(const Sighting& sought) const {
   return phase_ == Phase::kWatching && progressed_ && not_older(version_, sought.version);
 }
 
-void Informer::settle_waiters() {
-  std::vector<std::function<void()>> done;
-  std::erase_if(waiters_, [&](Waiter& waiter) {
-    if (waiter.waiting.expired()) return true;
-    if (!has_seen(waiter.sought)) return false;
-    done.push_back(std::move(waiter.done));
-    return true;
-  });
-  for (const auto& call : done) call();
-}
-
 void Informer::report() const {
   const auto now = options_.runtime.clock.steady_now();
   options_.runtime.metrics.set(kObjectsHeld, {{"kind", kind_}}, table_.size());
-  options_.runtime.metrics.set(kWatchStale, {{"kind", kind_}}, now - failing_since_.value_or(now));
+  options_.runtime.metrics.set(kWatchStale, {{"kind", kind_}}, outage_.lasted());
   if (phase_ == Phase::kWatching)
     options_.runtime.metrics.set(kWatchEventAge, {{"kind", kind_}}, now - last_event_);
 }
@@ -209,7 +199,7 @@ void Informer::drain() {
   for (const Message& message : messages)
     if (message.epoch == epoch_) message.take();  // otherwise its call was cancelled
   tell();
-  settle_waiters();
+  waiters_.settle(true);
 }
 
 void Informer::tell() {
@@ -219,7 +209,8 @@ void Informer::tell() {
     taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
     return taken;
   };
-  if (!changed_.empty() || std::exchange(news_, false)) {
+  if (outage_.take_news()) news_ = true;
+  if (!changed_.empty() || news_) {
     news_ = false;
     options_.on_change(take(changed_));
   }
@@ -427,34 +418,21 @@ void Informer::wait(std::chrono::nanoseconds delay, Phase then) {
 }
 
 void Informer::fail(const Error& error, Phase then) {
-  last_error_ = error;
   fresh_ = {};
-  if (!failing_since_) {
-    failing_since_ = options_.runtime.clock.steady_now();
-    problem_timer_ = options_.executor.post_after(kShowFailureAfter, [this] {
-      show_failure();
+  if (!outage_.failing())
+    problem_timer_ = options_.executor.post_after(kOutagePatience, [this] {
+      outage_.show();
       tell();
     });
-  }
-  // Permissions do not return quickly.
-  if (error.code == ErrorCode::kPermissionDenied ||
-      options_.runtime.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
-    show_failure();
+  outage_.fail(error.code,
+               problem_of(ErrorCode::kUnreadableSource, cause_of_outage(error, has_synced())));
   wait(kBackoff.delay(++failures_, options_.runtime.rng), then);
   settle_refreshes(false);
 }
 
-void Informer::show_failure() {
-  set_problem(problem_of(
-      ErrorCode::kUnreadableSource,
-      last_error_->message + (has_synced() ? "; what was last read stays in force"
-                                           : "; the mesh is not ready until it can be read")));
-}
-
 void Informer::on_reached() {
-  failing_since_.reset();
   problem_timer_.reset();
-  set_problem(std::nullopt);
+  outage_.end();
 }
 
 void Informer::on_missing(const Error& error) {
@@ -463,12 +441,11 @@ void Informer::on_missing(const Error& error) {
     if (!doubted_since_) doubted_since_ = now;
     if (now - *doubted_since_ < kBelieveMissingAfter) return fail(error, Phase::kListing);
   }
-  failing_since_.reset();
   problem_timer_.reset();
   replace({}, true);
   const std::string name =
       std::string(options_.resource.plural) + '.' + std::string(options_.resource.group);
-  set_problem(problem_of(ErrorCode::kNotFound,
+  outage_.end(problem_of(ErrorCode::kNotFound,
                          "the API server does not have this resource, so there is none in the "
                          "mesh; install the CustomResourceDefinition " +
                              name + " with version " + std::string(options_.resource.version)));
@@ -478,23 +455,6 @@ void Informer::on_missing(const Error& error) {
 
 Problem Informer::problem_of(ErrorCode code, std::string cause) const {
   return {code, {}, options_.server + options_.resource.path(options_.ns), 0, "", std::move(cause)};
-}
-
-void Informer::set_problem(std::optional<Problem> problem) {
-  bool began = false;
-  {
-    std::lock_guard lock(mutex_);
-    if (problem_ == problem) return;
-    began = !problem_;
-    problem_ = problem;
-  }
-  news_ = true;
-  if (!problem) {
-    options_.runtime.log.info("resource is read again", {{"kind", kind_}});
-  } else if (began) {
-    options_.runtime.log.warning("resource cannot be read",
-                                 {{"kind", kind_}, {"cause", problem->text()}});
-  }
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -29,6 +29,8 @@
 #include <string>
 #include <vector>
 
+#include "base/catch_up.hpp"
+#include "base/outage.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/object_table.hpp"
 #include "osm/object.hpp"
@@ -79,7 +81,7 @@ class Informer {
   const ObjectTable& objects() const { return table_; }
   bool has_synced() const;
   bool missing() const;
-  std::optional<Problem> problem() const;
+  std::optional<Problem> problem() const { return outage_.problem(); }
 
   // On the executor:
 
@@ -89,10 +91,10 @@ class Informer {
   bool started() const { return phase_ != Phase::kStopped; }
   // Starts a new list now and calls `done` once, after `on_change`: with false on failure.
   void refresh(std::function<void(bool)> done);
-  // Calls `done` once objects() are not older than `sought`, after `on_change`. Costs no request:
-  // the watch tells of it, or a bookmark. Forgets `done` when the caller `waiting` is gone. Not
-  // called from the time that a server's store is restored until it is listed anew.
-  void when_seen(Sighting sought, std::weak_ptr<void> waiting, std::function<void()> done);
+  // Answers `caller` once objects() are not older than `sought`, after `on_change`. Costs no
+  // request: the watch tells of it, or a bookmark. No answer from the time that a server's store is
+  // restored until it is listed anew.
+  void when_seen(Sighting sought, CatchUpCaller caller);
   // Sets the gauges, whose values change with time.
   void report() const;
 
@@ -131,20 +133,10 @@ class Informer {
   void on_missing(const Error& error);
   void on_reached();
   void count_restart(std::string_view reason);
-  void show_failure();
-  void set_problem(std::optional<Problem> problem);
   Problem problem_of(ErrorCode code, std::string cause) const;
   void settle_refreshes(bool ok);
   bool has_seen(const Sighting& sought) const;
-  void settle_waiters();
   void tell();
-
-  // A call of when_seen().
-  struct Waiter {
-    Sighting sought;
-    std::weak_ptr<void> waiting;
-    std::function<void()> done;
-  };
 
   const InformerOptions options_;
   const std::string kind_;
@@ -153,9 +145,9 @@ class Informer {
   mutable std::mutex mutex_;  // guards the following, which any thread reads
   bool synced_ = false;
   bool missing_ = false;
-  std::optional<Problem> problem_;
 
   // On the executor.
+  Outage<Problem> outage_;
   Phase phase_ = Phase::kStopped;
   std::uint64_t epoch_ = 0;
   bool paged_ = true;
@@ -169,8 +161,6 @@ class Informer {
   bool just_listed_ = false;  // no watch was accepted since the last list
   // Time since which the kind is missing, though it was there.
   std::optional<SteadyTime> doubted_since_;
-  std::optional<SteadyTime> failing_since_;
-  std::optional<Error> last_error_;
   unsigned failures_ = 0;                              // in a row
   unsigned misses_ = 0;                                // in a row: the resource is missing
   std::vector<ObjectKey> changed_;                     // not announced yet
@@ -178,7 +168,7 @@ class Informer {
   bool news_ = false;                                  // has_synced() or similar changed
   std::vector<std::function<void(bool)>> refreshing_;  // callers that wait for the running list
   std::vector<std::function<void(bool)>> refresh_next_;
-  std::vector<Waiter> waiters_;
+  CatchUpWaiters waiters_;
 
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   // Tells posted tasks that the informer is gone.
