@@ -3,13 +3,13 @@
 #include <sys/inotify.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
 
+#include "base/catch_up.hpp"
 #include "base/digest.hpp"
 #include "base/may_wait.hpp"
 #include "base/strand.hpp"
@@ -91,13 +91,10 @@ class DirectoryStore final : public ObjectStore {
 
   bool catch_up(const ObjectKey&, milliseconds timeout) override {
     require_may_wait(strand_, "ObjectStore::catch_up");
-    const auto done = std::make_shared<std::promise<bool>>();
-    std::future<bool> caught_up = done->get_future();
-    strand_.post([this, done] {
-      waiting_.push_back(done);
+    return wait_for_catch_up(strand_, timeout, [this](const CatchUpCaller& caller) {
+      waiting_.add(caller, [this] { return unsettled_.empty() && !anything_to_do(); });
       flush();  // the kernel has queued events of every write that has returned
     });
-    return caught_up.wait_for(timeout) == std::future_status::ready && caught_up.get();
   }
 
   std::vector<Problem> list_problems() const override {
@@ -177,9 +174,8 @@ class DirectoryStore final : public ObjectStore {
     publish();
     if (!unsettled_.empty()) arm_settle();
     if (anything_to_do()) arm_flush();
-    if (!unsettled_.empty() || anything_to_do()) return;
     // While the directory is away, what is in it now is not known.
-    for (const auto& done : std::exchange(waiting_, {})) done->set_value(root_.has_value());
+    waiting_.settle(root_.has_value());
   }
 
   void arm_settle() {
@@ -460,9 +456,8 @@ class DirectoryStore final : public ObjectStore {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> root_;  // device and inode
   bool refilling_ = false;                                       // see judge_root()
   std::map<std::string, Unsettled> unsettled_;  // changed without an event: must stand still first
-  std::vector<std::shared_ptr<std::promise<bool>>>
-      waiting_;        // callers that wait for a complete read
-  bool first_ = true;  // until the first look has ended
+  CatchUpWaiters waiting_;                      // for a complete read
+  bool first_ = true;                           // until the first look has ended
   bool rescan_ = false;
   bool distrust_ = false;  // events were lost, so signatures prove nothing
   std::vector<Problem> source_problems_;

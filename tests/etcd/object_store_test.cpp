@@ -316,6 +316,8 @@ TEST_SUITE("etcd::make_object_store") {
     f.pass_until("it is back", [&] { return f.lists({"a", "b"}); });
     f.pass_until("no problem", [&] { return f.store->list_problems().empty(); });
     CHECK(f.told == Names{"b"});
+    CHECK(f.log.count("the mesh's objects in etcd cannot be read") == 1);
+    CHECK(f.log.count("the mesh's objects in etcd are read again") == 1);
   }
 
   TEST_CASE("a member that does not answer in time is left, though its watch is open") {

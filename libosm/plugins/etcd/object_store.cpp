@@ -2,18 +2,17 @@
 #include <boost/json.hpp>
 #include <chrono>
 #include <cstdint>
-#include <future>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/backoff.hpp"
 #include "base/base64.hpp"
+#include "base/catch_up.hpp"
 #include "base/json.hpp"
 #include "base/may_wait.hpp"
+#include "base/outage.hpp"
 #include "base/strand.hpp"
 #include "etcd/gateway.hpp"
 #include "etcd/object_list.hpp"
@@ -39,7 +38,6 @@ using std::chrono::seconds;
 
 constexpr Backoff kBackoff{milliseconds(200), seconds(4)};
 constexpr seconds kProbeEvery{5};  // between two linearizable reads at the watched endpoint
-constexpr seconds kShowFailureAfter{5};
 
 class EtcdStore final : public ObjectStore {
  public:
@@ -69,8 +67,7 @@ class EtcdStore final : public ObjectStore {
     require_may_wait(strand_, "ObjectStore::catch_up");
     const auto path = table_.keys().key_of(key);
     if (!path) return true;  // there is no such object
-    const auto seen = std::make_shared<std::promise<void>>();
-    Sought sought{.key = *path, .caller = seen};
+    Sought sought{.key = *path};
     const Status read = gateway_->post(
         "kv/range", R"({"key":")" + base64(*path) + R"(","keys_only":true})",
         [&](const json::object& answer) -> Status {
@@ -80,18 +77,15 @@ class EtcdStore final : public ObjectStore {
           return {};
         });
     if (!read.ok()) return false;
-    auto caught_up = seen->get_future();
-    strand_.post([this, sought] {
-      sought_.push_back(sought);
-      settle();
+    return wait_for_catch_up(strand_, timeout, [this, sought](const CatchUpCaller& caller) {
+      waiting_.add(caller, [this, sought] { return has_seen(sought); });
+      waiting_.settle(true);
     });
-    return caught_up.wait_for(timeout) == std::future_status::ready;
   }
 
   std::vector<Problem> list_problems() const override {
     std::vector<Problem> problems = table_.problems();
-    const std::lock_guard lock(mutex_);
-    if (problem_) problems.insert(problems.begin(), *problem_);
+    if (auto problem = outage_.problem()) problems.insert(problems.begin(), *std::move(problem));
     return problems;
   }
 
@@ -101,12 +95,11 @@ class EtcdStore final : public ObjectStore {
   }
 
  private:
-  // A call of catch_up().
+  // A key as etcd had it at a call of catch_up().
   struct Sought {
     std::string key;
     std::int64_t revision = 0;  // of the key; 0: it is not there
     std::int64_t as_of = 0;     // etcd's, at that time
-    std::weak_ptr<std::promise<void>> caller;
   };
 
   // Everything below runs on the strand.
@@ -162,8 +155,7 @@ class EtcdStore final : public ObjectStore {
   void on_opened() {
     opened_ = true;
     unopened_ = 0;
-    failing_since_.reset();
-    set_problem(std::nullopt);
+    outage_.end();
   }
 
   void on_end(const Status& status) {
@@ -180,17 +172,8 @@ class EtcdStore final : public ObjectStore {
   void fail(const Error& error) {
     watch_.reset();
     opened_ = false;
-    const SteadyTime now = runtime_.clock.steady_now();
-    if (!failing_since_) failing_since_ = now;
-    if (now - *failing_since_ >= kShowFailureAfter || error.code == ErrorCode::kPermissionDenied)
-      set_problem(
-          Problem{ErrorCode::kUnavailable,
-                  {},
-                  name_,
-                  0,
-                  "",
-                  error.message + (has_synced() ? "; what was last read stays in force"
-                                                : "; the mesh is not ready until it can be read")});
+    outage_.fail(error.code,
+                 {ErrorCode::kUnavailable, {}, name_, 0, "", cause_of_outage(error, has_synced())});
     const bool resume = revision_ > 0 && unopened_++ < gateway_->count() &&
                         error.code != ErrorCode::kTooLarge &&
                         error.code != ErrorCode::kInvalidSyntax;
@@ -223,29 +206,13 @@ class EtcdStore final : public ObjectStore {
     timer_ = strand_.post_after(kProbeEvery, [this] { probe(); });
   }
 
-  void set_problem(std::optional<Problem> problem) {
-    const bool begins = problem && !problem_;
-    {
-      const std::lock_guard lock(mutex_);
-      if (problem_ == problem) return;
-      problem_ = problem;
-    }
-    news_ = true;
-    if (!problem)
-      runtime_.log.info("the mesh's objects in etcd are read again");
-    else if (begins)
-      runtime_.log.warning("the mesh's objects in etcd cannot be read",
-                           {{"cause", problem->text()}});
-  }
-
   void tell() {
     const ObjectTable::Changes changes = table_.take_changes();
-    const bool news = std::exchange(news_, false) || changes.news;
+    const bool news = outage_.take_news() || changes.news;
     if (!changes.keys.empty() || news) notifier_.notify(changes.keys);
     runtime_.metrics.set(kEtcdObjects, {}, table_.size());
-    const SteadyTime now = runtime_.clock.steady_now();
-    runtime_.metrics.set(kEtcdWatchStaleness, {}, now - failing_since_.value_or(now));
-    settle();
+    runtime_.metrics.set(kEtcdWatchStaleness, {}, outage_.lasted());
+    waiting_.settle(true);
   }
 
   bool has_seen(const Sought& sought) const {
@@ -254,33 +221,26 @@ class EtcdStore final : public ObjectStore {
     return known == sought.revision || (opened_ && revision_ >= sought.revision);
   }
 
-  void settle() {
-    std::erase_if(sought_, [&](const Sought& sought) {
-      const auto caller = sought.caller.lock();
-      if (caller && !has_seen(sought)) return false;
-      if (caller) caller->set_value();
-      return true;
-    });
-  }
-
   const Runtime runtime_;
   const std::unique_ptr<Gateway> gateway_;
   const std::string name_;
   ObjectTable table_;
   const std::string probe_;
 
-  mutable std::mutex mutex_;  // guards problem_, which the strand alone changes
-  std::optional<Problem> problem_;
-
   // On the strand.
+  Outage<Problem> outage_{runtime_.clock, [this](const Problem* began) {
+                            if (began == nullptr)
+                              runtime_.log.info("the mesh's objects in etcd are read again");
+                            else
+                              runtime_.log.warning("the mesh's objects in etcd cannot be read",
+                                                   {{"cause", began->text()}});
+                          }};
   std::int64_t revision_ = 0;  // everything up to it is known; 0: nothing
   std::size_t endpoint_ = 0;   // that is watched
   bool opened_ = false;        // the watch began
   std::size_t unopened_ = 0;   // endpoints that did not open it since it last began
   unsigned failures_ = 0;      // in a row
-  std::optional<SteadyTime> failing_since_;
-  bool news_ = false;
-  std::vector<Sought> sought_;
+  CatchUpWaiters waiting_;
   std::unique_ptr<ObjectWatch> watch_;
 
   Notifier<const std::vector<ObjectKey>&> notifier_;

@@ -8,6 +8,7 @@
 
 #include "base/backoff.hpp"
 #include "base/log_limit.hpp"
+#include "base/outage.hpp"
 #include "base/strand.hpp"
 #include "base/utf8.hpp"
 #include "osm/notifier.hpp"
@@ -110,9 +111,10 @@ class Provider final : public RemoteProvider {
   }
 
   std::vector<Problem> list_problems() const override {
+    std::optional<Problem> outage = outage_.problem();
     const std::lock_guard lock(mutex_);
     std::vector<Problem> problems = content_.problems();
-    if (outage_) problems.insert(problems.begin(), *outage_);
+    if (outage) problems.insert(problems.begin(), *std::move(outage));
     return problems;
   }
 
@@ -215,21 +217,20 @@ class Provider final : public RemoteProvider {
 
   // Sets the state of the connection, and announces it with `changes`. nullopt: it is healthy.
   void set_outage(const std::optional<Error>& reason, Changes& changes, bool first) {
-    std::optional<Problem> outage;
     if (reason)
-      outage = Problem{.code = reason->code,
-                       .object = {},
-                       .path = reader_.name(),
-                       .line = 0,
-                       .field = {},
-                       .cause = reason->message + "; its last lists are kept"};
+      outage_.fail(reason->code, {.code = reason->code,
+                                  .object = {},
+                                  .path = reader_.name(),
+                                  .line = 0,
+                                  .field = {},
+                                  .cause = reason->message + "; its last lists are kept"});
+    else
+      outage_.end();
+    const bool other = outage_.take_news() || first;
     bool told = first;
-    bool other = first;
     {
       const std::lock_guard lock(mutex_);
       told |= std::exchange(healthy_, !reason) == reason.has_value();
-      other |= outage != outage_;
-      outage_ = outage;
     }
     changes.problems |= other;
     if (other) log(reason);
@@ -270,12 +271,12 @@ class Provider final : public RemoteProvider {
   SteadyTime heard_at_{};
   unsigned failures_ = 0;
   LogLimit limit_;
+  Outage<Problem> outage_{runtime_.clock, nullptr, std::chrono::seconds(0)};
 
   mutable std::mutex mutex_;  // over the published state
   Content content_;
   bool synced_ = false;
   bool healthy_ = false;
-  std::optional<Problem> outage_;
 
   Notifier<const std::vector<ServiceName>&> services_changed_;
   Notifier<const std::vector<WorkloadName>&> workloads_changed_;

@@ -42,7 +42,6 @@ constexpr std::uint64_t kWatchTimeoutJitter = 60;  // seconds, so that kinds tak
 constexpr auto kSilenceSlack = seconds(15);
 constexpr auto kBookmarkPeriod = seconds(60);  // API servers send bookmarks about this often
 constexpr auto kUsefulWatch = seconds(10);     // a watch of this duration resets the back-off
-constexpr auto kShowFailureAfter = seconds(5);
 constexpr std::size_t kPageSize = 500;
 
 // "a=b,c": a label of this value, and one of any.
@@ -66,24 +65,17 @@ bool selects(std::string_view selector, const boost::json::object& labels) {
 Informer::Informer(InformerOptions options)
     : options_(std::move(options)),
       kind_(options_.resource.kind),
+      outage_(options_.runtime.clock,
+              [this](const Problem* began) {
+                if (began == nullptr)
+                  options_.runtime.log.info("resource is read again", {{"kind", kind_}});
+                else
+                  options_.runtime.log.warning("resource cannot be read",
+                                               {{"kind", kind_}, {"cause", began->text()}});
+              }),
       self_(std::make_shared<Informer*>(this)) {}
 
 Informer::~Informer() { self_.reset(); }
-
-bool Informer::has_synced() const {
-  std::lock_guard lock(mutex_);
-  return synced_;
-}
-
-bool Informer::missing() const {
-  std::lock_guard lock(mutex_);
-  return missing_;
-}
-
-std::optional<Problem> Informer::problem() const {
-  std::lock_guard lock(mutex_);
-  return problem_;
-}
 
 void Informer::start() {
   if (!started()) begin_list();
@@ -92,17 +84,13 @@ void Informer::start() {
 void Informer::stop() {
   if (!started()) return;
   ++epoch_;
-  phase_ = Phase::kStopped;
+  state_ = Stopped{};
   for (Subscription* handle : {&call_, &alarm_, &retry_, &problem_timer_}) handle->reset();
-  failing_since_.reset();
+  outage_.forget();
   doubted_since_.reset();
   failures_ = 0;
   changed_ = table_.replace({});
-  {
-    std::lock_guard lock(mutex_);
-    synced_ = missing_ = false;
-    problem_.reset();
-  }
+  known_ = Known::kNothing;
   news_ = true;
   tell();
   settle_refreshes(false);
@@ -113,7 +101,7 @@ void Informer::refresh(std::function<void(bool)> done) {
   refresh_next_.push_back(std::move(done));
   if (!started()) {
     settle_refreshes(false);
-  } else if (phase_ != Phase::kListing) {
+  } else if (!std::holds_alternative<Listing>(state_)) {
     begin_list();
   }
 }
@@ -138,9 +126,9 @@ Sighting Informer::sighting_of(const ObjectKey& key, const boost::json::object* 
   return seen;
 }
 
-void Informer::when_seen(Sighting sought, std::weak_ptr<void> waiting, std::function<void()> done) {
-  waiters_.push_back({std::move(sought), std::move(waiting), std::move(done)});
-  settle_waiters();
+void Informer::when_seen(Sighting sought, CatchUpCaller caller) {
+  waiters_.add(std::move(caller), [this, sought = std::move(sought)] { return has_seen(sought); });
+  waiters_.settle(true);
 }
 
 bool Informer::has_seen(const Sighting& sought) const {
@@ -149,26 +137,17 @@ bool Informer::has_seen(const Sighting& sought) const {
   if (known.object && known.version == sought.version) return true;
   // A cluster that was restored has lower versions. So until this watch has told of something, no
   // version compares.
-  return phase_ == Phase::kWatching && progressed_ && not_older(version_, sought.version);
-}
-
-void Informer::settle_waiters() {
-  std::vector<std::function<void()>> done;
-  std::erase_if(waiters_, [&](Waiter& waiter) {
-    if (waiter.waiting.expired()) return true;
-    if (!has_seen(waiter.sought)) return false;
-    done.push_back(std::move(waiter.done));
-    return true;
-  });
-  for (const auto& call : done) call();
+  const auto* watch = std::get_if<Watching>(&state_);
+  return watch != nullptr && watch->progress == Watching::kProgressed &&
+         not_older(version_, sought.version);
 }
 
 void Informer::report() const {
-  const auto now = options_.runtime.clock.steady_now();
   options_.runtime.metrics.set(kObjectsHeld, {{"kind", kind_}}, table_.size());
-  options_.runtime.metrics.set(kWatchStale, {{"kind", kind_}}, now - failing_since_.value_or(now));
-  if (phase_ == Phase::kWatching)
-    options_.runtime.metrics.set(kWatchEventAge, {{"kind", kind_}}, now - last_event_);
+  options_.runtime.metrics.set(kWatchStale, {{"kind", kind_}}, outage_.lasted());
+  if (const auto* watch = std::get_if<Watching>(&state_))
+    options_.runtime.metrics.set(kWatchEventAge, {{"kind", kind_}},
+                                 options_.runtime.clock.steady_now() - watch->last_event);
 }
 
 // From the Api's threads to the executor.
@@ -209,7 +188,7 @@ void Informer::drain() {
   for (const Message& message : messages)
     if (message.epoch == epoch_) message.take();  // otherwise its call was cancelled
   tell();
-  settle_waiters();
+  waiters_.settle(true);
 }
 
 void Informer::tell() {
@@ -219,7 +198,8 @@ void Informer::tell() {
     taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
     return taken;
   };
-  if (!changed_.empty() || std::exchange(news_, false)) {
+  if (outage_.take_news()) news_ = true;
+  if (!changed_.empty() || news_) {
     news_ = false;
     options_.on_change(take(changed_));
   }
@@ -230,11 +210,9 @@ void Informer::tell() {
 
 void Informer::begin_list(bool paged) {
   ++epoch_;
-  phase_ = Phase::kListing;
+  state_ = Listing{paged};
   retry_.reset();
   alarm_.reset();
-  paged_ = paged;
-  fresh_.clear();
   std::move(refresh_next_.begin(), refresh_next_.end(), std::back_inserter(refreshing_));
   refresh_next_.clear();
   request_page("");
@@ -242,7 +220,7 @@ void Informer::begin_list(bool paged) {
 
 void Informer::request_page(const std::string& continue_token) {
   ListRequest request{options_.resource, options_.ns, options_.label_selector};
-  request.limit = paged_ ? kPageSize : 0;
+  request.limit = std::get<Listing>(state_).paged ? kPageSize : 0;
   request.metadata_only = options_.metadata_only;
   request.continue_token = continue_token;
   request.any_version = version_.empty() && refreshing_.empty();
@@ -259,17 +237,19 @@ void Informer::request_page(const std::string& continue_token) {
 }
 
 void Informer::take_list_failure(const Error& error) {
-  if (error.code == ErrorCode::kGone && paged_) return begin_list(false);
+  const bool paged = std::get<Listing>(state_).paged;
+  if (error.code == ErrorCode::kGone && paged) return begin_list(false);
   if (error.code == ErrorCode::kNotFound) return on_missing(error);
   doubted_since_.reset();
-  fail(error, Phase::kListing);
+  fail(error, Next::kList);
 }
 
 void Informer::take_page(const ListPage& head, std::vector<VersionedObject> items) {
   on_reached();
-  std::move(items.begin(), items.end(), std::back_inserter(fresh_));
+  auto& fresh = std::get<Listing>(state_).fresh;
+  std::move(items.begin(), items.end(), std::back_inserter(fresh));
   if (!head.continue_token.empty()) return request_page(head.continue_token);
-  replace(std::exchange(fresh_, {}), false);
+  replace(std::exchange(fresh, {}), Known::kListed);
   version_ = head.resource_version;
   just_listed_ = true;
   doubted_since_.reset();
@@ -277,7 +257,7 @@ void Informer::take_page(const ListPage& head, std::vector<VersionedObject> item
   options_.runtime.metrics.add(kWatchLists, {{"kind", kind_}}, 1);
   settle_refreshes(true);
   if (!started()) return;  // stopped by a callback
-  begin(refresh_next_.empty() ? Phase::kWatching : Phase::kListing);
+  begin(refresh_next_.empty() ? Next::kWatch : Next::kList);
 }
 
 void Informer::note_status(const VersionedObject& entry) {
@@ -288,14 +268,11 @@ void Informer::note_status(const VersionedObject& entry) {
   if (!same) restated_.push_back(key);
 }
 
-void Informer::replace(std::vector<VersionedObject> objects, bool missing) {
+void Informer::replace(std::vector<VersionedObject> objects, Known known) {
   for (const VersionedObject& entry : objects) note_status(entry);
   const auto changed = table_.replace(std::move(objects));
   changed_.insert(changed_.end(), changed.begin(), changed.end());
-  std::lock_guard lock(mutex_);
-  news_ = news_ || !synced_ || missing_ != missing;
-  synced_ = true;
-  missing_ = missing;
+  if (known_.exchange(known) != known) news_ = true;
 }
 
 void Informer::settle_refreshes(bool ok) {
@@ -313,18 +290,17 @@ void Informer::settle_refreshes(bool ok) {
 
 void Informer::begin_watch() {
   ++epoch_;
-  phase_ = Phase::kWatching;
   retry_.reset();
-  watch_since_ = last_event_ = options_.runtime.clock.steady_now();
-  opened_ = progressed_ = false;
   WatchRequest request{options_.resource, options_.ns, options_.label_selector};
   request.resource_version = version_;
   request.metadata_only = options_.metadata_only;
   request.timeout = kWatchTimeout + seconds(options_.runtime.rng.next() % kWatchTimeoutJitter);
+  const SteadyTime now = options_.runtime.clock.steady_now();
+  state_ = Watching{now, now, request.timeout + kSilenceSlack};
   WatchHandler handler;
   handler.on_open = [this, epoch = epoch_] {
     deliver(epoch, [this] {
-      opened_ = true;
+      std::get<Watching>(state_).progress = Watching::kOpened;
       just_listed_ = false;
       on_reached();
     });
@@ -342,8 +318,7 @@ void Informer::begin_watch() {
     deliver(epoch, [this, status] { take_end(status); });
   };
   call_ = options_.api.watch(request, std::move(handler));
-  silence_limit_ = request.timeout + kSilenceSlack;
-  arm_alarm(silence_limit_);
+  arm_alarm(request.timeout + kSilenceSlack);
 }
 
 void Informer::arm_alarm(std::chrono::nanoseconds delay) {
@@ -351,8 +326,9 @@ void Informer::arm_alarm(std::chrono::nanoseconds delay) {
 }
 
 void Informer::on_silence() {
-  const auto idle = options_.runtime.clock.steady_now() - last_event_;
-  if (idle < silence_limit_) return arm_alarm(silence_limit_ - idle);
+  const Watching& watch = std::get<Watching>(state_);
+  const auto idle = options_.runtime.clock.steady_now() - watch.last_event;
+  if (idle < watch.silence_limit) return arm_alarm(watch.silence_limit - idle);
   count_restart("silent");
   failures_ = 0;  // it lived long enough
   fail({ErrorCode::kDeadlineExceeded,
@@ -363,17 +339,20 @@ void Informer::on_silence() {
 
 // The first step after a watch: see the header on restored servers. A watch that broke too early
 // for a bookmark is resumed, so that a lost connection costs no list.
-Informer::Phase Informer::after_watch(bool broken) const {
-  if (!opened_) return broken && !just_listed_ ? Phase::kListing : Phase::kWatching;
-  const auto lived = options_.runtime.clock.steady_now() - watch_since_;
-  const bool suspect = !progressed_ && (!broken || lived >= kBookmarkPeriod);
-  return suspect ? Phase::kListing : Phase::kWatching;
+Informer::Next Informer::after_watch(bool broken) const {
+  const Watching& watch = std::get<Watching>(state_);
+  const auto lived = options_.runtime.clock.steady_now() - watch.since;
+  bool suspect = false;
+  if (watch.progress == Watching::kAsked) suspect = broken && !just_listed_;
+  if (watch.progress == Watching::kOpened) suspect = !broken || lived >= kBookmarkPeriod;
+  return suspect ? Next::kList : Next::kWatch;
 }
 
 void Informer::take_event(WatchEventType type, VersionedObject entry) {
   on_reached();
-  last_event_ = options_.runtime.clock.steady_now();
-  progressed_ = true;
+  Watching& watch = std::get<Watching>(state_);
+  watch.last_event = options_.runtime.clock.steady_now();
+  watch.progress = Watching::kProgressed;
   if (!entry.version.empty()) version_ = entry.version;
   if (type == WatchEventType::kBookmark) return;
   options_.runtime.metrics.add(kWatchEvents, {{"kind", kind_}}, 1);
@@ -387,8 +366,9 @@ void Informer::take_event(WatchEventType type, VersionedObject entry) {
 void Informer::take_end(const Status& status) {
   call_.reset();
   alarm_.reset();
-  const bool useful =
-      progressed_ || options_.runtime.clock.steady_now() - watch_since_ >= kUsefulWatch;
+  const Watching& watch = std::get<Watching>(state_);
+  const bool useful = watch.progress == Watching::kProgressed ||
+                      options_.runtime.clock.steady_now() - watch.since >= kUsefulWatch;
   if (useful) failures_ = 0;
   if (status.ok()) {
     count_restart("ended");
@@ -398,7 +378,7 @@ void Informer::take_end(const Status& status) {
   switch (status.error().code) {
     case ErrorCode::kGone:
       count_restart("gone");
-      return wait(kBackoff.delay(++failures_, options_.runtime.rng), Phase::kListing);
+      return wait(kBackoff.delay(++failures_, options_.runtime.rng), Next::kList);
     case ErrorCode::kUnavailable:
     case ErrorCode::kDeadlineExceeded:
     case ErrorCode::kPermissionDenied:
@@ -406,7 +386,7 @@ void Informer::take_end(const Status& status) {
       return fail(status.error(), after_watch(true));
     default:  // the server refuses the version or the request
       count_restart("refused");
-      return fail(status.error(), Phase::kListing);
+      return fail(status.error(), Next::kList);
   }
 }
 
@@ -414,87 +394,55 @@ void Informer::count_restart(std::string_view reason) {
   options_.runtime.metrics.add(kWatchRestarts, {{"kind", kind_}, {"reason", reason}}, 1);
 }
 
-void Informer::begin(Phase phase) { phase == Phase::kWatching ? begin_watch() : begin_list(); }
+void Informer::begin(Next next) { next == Next::kWatch ? begin_watch() : begin_list(); }
 
 // Trouble.
 
-void Informer::wait(std::chrono::nanoseconds delay, Phase then) {
+void Informer::wait(std::chrono::nanoseconds delay, Next then) {
   ++epoch_;
-  phase_ = Phase::kWaiting;
+  state_ = Waiting{then};
   call_.reset();
   alarm_.reset();
-  retry_ = options_.executor.post_after(delay, [this, then] { begin(then); });
+  retry_ = options_.executor.post_after(delay, [this] { begin(std::get<Waiting>(state_).then); });
 }
 
-void Informer::fail(const Error& error, Phase then) {
-  last_error_ = error;
-  fresh_ = {};
-  if (!failing_since_) {
-    failing_since_ = options_.runtime.clock.steady_now();
-    problem_timer_ = options_.executor.post_after(kShowFailureAfter, [this] {
-      show_failure();
+void Informer::fail(const Error& error, Next then) {
+  if (!outage_.failing())
+    problem_timer_ = options_.executor.post_after(kOutagePatience, [this] {
+      outage_.show();
       tell();
     });
-  }
-  // Permissions do not return quickly.
-  if (error.code == ErrorCode::kPermissionDenied ||
-      options_.runtime.clock.steady_now() - *failing_since_ >= kShowFailureAfter)
-    show_failure();
+  outage_.fail(error.code,
+               problem_of(ErrorCode::kUnreadableSource, cause_of_outage(error, has_synced())));
   wait(kBackoff.delay(++failures_, options_.runtime.rng), then);
   settle_refreshes(false);
 }
 
-void Informer::show_failure() {
-  set_problem(problem_of(
-      ErrorCode::kUnreadableSource,
-      last_error_->message + (has_synced() ? "; what was last read stays in force"
-                                           : "; the mesh is not ready until it can be read")));
-}
-
 void Informer::on_reached() {
-  failing_since_.reset();
   problem_timer_.reset();
-  set_problem(std::nullopt);
+  outage_.end();
 }
 
 void Informer::on_missing(const Error& error) {
   if (has_synced() && !missing()) {  // it was there
     const SteadyTime now = options_.runtime.clock.steady_now();
     if (!doubted_since_) doubted_since_ = now;
-    if (now - *doubted_since_ < kBelieveMissingAfter) return fail(error, Phase::kListing);
+    if (now - *doubted_since_ < kBelieveMissingAfter) return fail(error, Next::kList);
   }
-  failing_since_.reset();
   problem_timer_.reset();
-  replace({}, true);
+  replace({}, Known::kMissing);
   const std::string name =
       std::string(options_.resource.plural) + '.' + std::string(options_.resource.group);
-  set_problem(problem_of(ErrorCode::kNotFound,
+  outage_.end(problem_of(ErrorCode::kNotFound,
                          "the API server does not have this resource, so there is none in the "
                          "mesh; install the CustomResourceDefinition " +
                              name + " with version " + std::string(options_.resource.version)));
-  wait(kMissingBackoff.delay(++misses_, options_.runtime.rng), Phase::kListing);
+  wait(kMissingBackoff.delay(++misses_, options_.runtime.rng), Next::kList);
   settle_refreshes(true);
 }
 
 Problem Informer::problem_of(ErrorCode code, std::string cause) const {
   return {code, {}, options_.server + options_.resource.path(options_.ns), 0, "", std::move(cause)};
-}
-
-void Informer::set_problem(std::optional<Problem> problem) {
-  bool began = false;
-  {
-    std::lock_guard lock(mutex_);
-    if (problem_ == problem) return;
-    began = !problem_;
-    problem_ = problem;
-  }
-  news_ = true;
-  if (!problem) {
-    options_.runtime.log.info("resource is read again", {{"kind", kind_}});
-  } else if (began) {
-    options_.runtime.log.warning("resource cannot be read",
-                                 {{"kind", kind_}, {"cause", problem->text()}});
-  }
 }
 
 }  // namespace osm::inline v1::kubernetes

@@ -22,13 +22,17 @@
 //   a server that starts may not know its CRDs yet.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/catch_up.hpp"
+#include "base/outage.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/object_table.hpp"
 #include "osm/object.hpp"
@@ -77,27 +81,46 @@ class Informer {
 
   // Thread: any. has_synced: it has been listed once, or is missing.
   const ObjectTable& objects() const { return table_; }
-  bool has_synced() const;
-  bool missing() const;
-  std::optional<Problem> problem() const;
+  bool has_synced() const { return known_ != Known::kNothing; }
+  bool missing() const { return known_ == Known::kMissing; }
+  std::optional<Problem> problem() const { return outage_.problem(); }
 
   // On the executor:
 
   // Starts, and stops and forgets everything. Both do nothing the second time.
   void start();
   void stop();
-  bool started() const { return phase_ != Phase::kStopped; }
+  bool started() const { return !std::holds_alternative<Stopped>(state_); }
   // Starts a new list now and calls `done` once, after `on_change`: with false on failure.
   void refresh(std::function<void(bool)> done);
-  // Calls `done` once objects() are not older than `sought`, after `on_change`. Costs no request:
-  // the watch tells of it, or a bookmark. Forgets `done` when the caller `waiting` is gone. Not
-  // called from the time that a server's store is restored until it is listed anew.
-  void when_seen(Sighting sought, std::weak_ptr<void> waiting, std::function<void()> done);
+  // Answers `caller` once objects() are not older than `sought`, after `on_change`. Costs no
+  // request: the watch tells of it, or a bookmark. No answer from the time that a server's store is
+  // restored until it is listed anew.
+  void when_seen(Sighting sought, CatchUpCaller caller);
   // Sets the gauges, whose values change with time.
   void report() const;
 
  private:
-  enum class Phase { kStopped, kListing, kWatching, kWaiting };
+  enum class Next { kList, kWatch };
+  struct Stopped {};
+  struct Listing {
+    bool paged = true;
+    std::vector<VersionedObject> fresh{};  // the objects of the pages so far
+  };
+  struct Watching {
+    // The server was asked, has accepted the watch, or has sent an event or a bookmark.
+    enum Progress { kAsked, kOpened, kProgressed };
+    SteadyTime since;
+    SteadyTime last_event;
+    std::chrono::seconds silence_limit;
+    Progress progress = kAsked;
+  };
+  struct Waiting {
+    Next then;
+  };
+  // The objects, for other threads; kMissing: the server does not have the resource.
+  enum class Known { kNothing, kListed, kMissing };
+
   // Messages from the Api's threads, handled on the executor in the same order.
   struct Message {
     std::uint64_t epoch;  // identifies its call
@@ -116,61 +139,39 @@ class Informer {
   void take_event(WatchEventType type, VersionedObject entry);
   void take_end(const Status& status);
 
-  // kListing or kWatching.
-  void begin(Phase phase);
+  void begin(Next next);
   void begin_list(bool paged = true);
   void request_page(const std::string& continue_token);
-  void replace(std::vector<VersionedObject> objects, bool missing);
+  void replace(std::vector<VersionedObject> objects, Known known);
   void note_status(const VersionedObject& entry);
   void begin_watch();
-  Phase after_watch(bool broken) const;
+  Next after_watch(bool broken) const;
   void arm_alarm(std::chrono::nanoseconds delay);
   void on_silence();
-  void wait(std::chrono::nanoseconds delay, Phase then);
-  void fail(const Error& error, Phase then);
+  void wait(std::chrono::nanoseconds delay, Next then);
+  void fail(const Error& error, Next then);
   void on_missing(const Error& error);
   void on_reached();
   void count_restart(std::string_view reason);
-  void show_failure();
-  void set_problem(std::optional<Problem> problem);
   Problem problem_of(ErrorCode code, std::string cause) const;
   void settle_refreshes(bool ok);
   bool has_seen(const Sighting& sought) const;
-  void settle_waiters();
   void tell();
-
-  // A call of when_seen().
-  struct Waiter {
-    Sighting sought;
-    std::weak_ptr<void> waiting;
-    std::function<void()> done;
-  };
 
   const InformerOptions options_;
   const std::string kind_;
   ObjectTable table_;
 
-  mutable std::mutex mutex_;  // guards the following, which any thread reads
-  bool synced_ = false;
-  bool missing_ = false;
-  std::optional<Problem> problem_;
+  std::atomic<Known> known_ = Known::kNothing;
 
   // On the executor.
-  Phase phase_ = Phase::kStopped;
-  std::uint64_t epoch_ = 0;
-  bool paged_ = true;
-  std::vector<VersionedObject> fresh_;  // objects of the running list
+  Outage<Problem> outage_;
+  std::variant<Stopped, Listing, Watching, Waiting> state_;
+  std::uint64_t epoch_ = 0;  // of the state: what an earlier one asked for is not taken any more
   std::string version_;
-  SteadyTime watch_since_{};
-  SteadyTime last_event_{};
-  std::chrono::seconds silence_limit_{};
-  bool opened_ = false;       // the server accepted the watch
-  bool progressed_ = false;   // the watch had an event or a bookmark
   bool just_listed_ = false;  // no watch was accepted since the last list
   // Time since which the kind is missing, though it was there.
   std::optional<SteadyTime> doubted_since_;
-  std::optional<SteadyTime> failing_since_;
-  std::optional<Error> last_error_;
   unsigned failures_ = 0;                              // in a row
   unsigned misses_ = 0;                                // in a row: the resource is missing
   std::vector<ObjectKey> changed_;                     // not announced yet
@@ -178,7 +179,7 @@ class Informer {
   bool news_ = false;                                  // has_synced() or similar changed
   std::vector<std::function<void(bool)>> refreshing_;  // callers that wait for the running list
   std::vector<std::function<void(bool)>> refresh_next_;
-  std::vector<Waiter> waiters_;
+  CatchUpWaiters waiters_;
 
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   // Tells posted tasks that the informer is gone.

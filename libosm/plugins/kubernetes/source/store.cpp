@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <future>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "base/catch_up.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
 #include "kubernetes/client/resources.hpp"
@@ -72,15 +72,10 @@ class KubernetesStore final : public ObjectStore, public StoredStatuses {
     if (!wanted) return true;
     const auto found = options_.cluster.api().get(informer.resource(), wanted->ns, wanted->name);
     if (!found.ok() && found.error().code != ErrorCode::kNotFound) return false;
-    const auto seen = std::make_shared<std::promise<void>>();
-    auto caught_up = seen->get_future();
-    strand_.post([&informer, sought = informer.sighting_of(*wanted, found.ok() ? &*found : nullptr),
-                  waiting = std::weak_ptr(seen)] {
-      informer.when_seen(sought, waiting, [waiting] {
-        if (const auto caller = waiting.lock()) caller->set_value();
-      });
+    const Sighting sought = informer.sighting_of(*wanted, found.ok() ? &*found : nullptr);
+    return wait_for_catch_up(strand_, timeout, [&informer, sought](const CatchUpCaller& caller) {
+      informer.when_seen(sought, caller);
     });
-    return caught_up.wait_for(timeout) == std::future_status::ready;
   }
 
   std::vector<Problem> list_problems() const override {
