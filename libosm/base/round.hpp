@@ -38,8 +38,8 @@ class Round {
       : strand_(strand), rng_(rng), options_(std::move(options)) {}
 
   // One turn begins after this call and `collect`, in place of the rest of the pause. Calls until
-  // then are for the same turn. A call inside a turn is for the next one. Thread: any.
-  // Blocking: no.
+  // then are for the same turn. A call inside a turn is for the next one. A call during a pause
+  // that is not longer than `collect` does not delay its end. Thread: any. Blocking: no.
   void wake() {
     if (awake_.exchange(true)) return;
     strand_.post([this] {
@@ -74,15 +74,16 @@ class Round {
   }
 
   void begin(Pause pause) {
-    if (pause.length)
-      timer_ = strand_.post_after(pause.jitter ? jittered(*pause.length, rng_) : *pause.length,
-                                  [this] { run(); });
+    if (!pause.length) return;
+    if (options_.collect && *pause.length <= options_.collect()) awake_ = true;
+    timer_ = strand_.post_after(pause.jitter ? jittered(*pause.length, rng_) : *pause.length,
+                                [this] { run(); });
   }
 
   Strand& strand_;
   Rng& rng_;
   const RoundOptions options_;
-  std::atomic<bool> awake_{false};  // a wake has no turn yet
+  std::atomic<bool> awake_{false};  // the next turn is near enough for wakes
 
   // On the strand.
   bool failing_ = false;

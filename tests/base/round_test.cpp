@@ -130,6 +130,27 @@ TEST_SUITE("Round") {
     CHECK(executor.timers() == 1);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a wake does not delay the end of a pause as short as collecting") {
+    Round round = make(1s);
+    pause = {1s};
+    round.rest({1s});
+    for (int i = 0; i < 5; ++i) {
+      executor.run_for(700ms);
+      round.wake();
+    }
+    CHECK(turns == Times{1000, 2000, 3000});
+    pause = {};
+    executor.run_for(1h);
+    CHECK(turns == Times{1000, 2000, 3000, 4000});
+    pause = {1100ms};
+    round.wake();
+    executor.run_for(2s);  // the pause begins in one second
+    round.wake();
+    executor.run_for(1s);
+    CHECK(turns.size() == 6);
+    CHECK(turns.back() - turns[4] == 2000);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a wake when the pause is over is for the turn that begins anyway") {
     Round round = make();
     pause = {3s};
