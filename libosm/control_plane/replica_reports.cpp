@@ -64,17 +64,27 @@ ReplicaReports::ReplicaReports(ReplicaReportsOptions options)
     : options_(std::move(options)),
       board_(options_.board && options_.board->confirmed_at() ? options_.board : nullptr),
       id_(fmt::format("{:016x}", options_.runtime.rng.next())),
-      strand_(options_.runtime.blocking) {
+      strand_(options_.runtime.blocking),
+      reports_(strand_, options_.runtime.rng,
+               {.turn = [this] { return report(); },
+                .collect =
+                    [this] {
+                      const auto wait = next_ - options_.runtime.clock.steady_now();
+                      return std::max<std::chrono::nanoseconds>(wait, kCollect);
+                    }}),
+      listens_(strand_, options_.runtime.rng, {.turn = [this] {
+                 listen();
+                 if (lags_) reports_.wake();
+                 return Pause{kListen};
+               }}) {
   others_.publish(std::make_shared<const OtherReplicas>());
 }
 
 void ReplicaReports::start(ads::ProgressHost& proxies) {
   proxies_ = &proxies;
   if (board_ == nullptr) return;
-  strand_.post([this] {
-    publish(text_of({.id = id_}));
-    listen_often();
-  });
+  strand_.post([this] { publish(text_of({.id = id_})); });
+  listens_.wake();
   subscriptions_.push_back(board_->subscribe([this] { strand_.post([this] { listen(); }); }));
   subscriptions_.push_back(options_.mesh.subscribe_looks([this] { touch(); }));
   subscriptions_.push_back(options_.verdicts.subscribe([this] { touch(); }));
@@ -82,29 +92,10 @@ void ReplicaReports::start(ads::ProgressHost& proxies) {
 }
 
 void ReplicaReports::touch() {
-  if (board_ == nullptr || touched_.exchange(true)) return;
-  strand_.post([this] {
-    touched_ = false;
-    wake();
-  });
+  if (board_ != nullptr) reports_.wake();
 }
 
 // Precondition: on the strand, as for all that follow.
-void ReplicaReports::wake() {
-  if (std::exchange(awake_, true)) return;
-  const auto wait = next_ - options_.runtime.clock.steady_now();
-  report_timer_ = strand_.post_after(std::max<std::chrono::nanoseconds>(wait, kCollect), [this] {
-    awake_ = false;
-    report();
-  });
-}
-
-void ReplicaReports::listen_often() {
-  listen();
-  if (lags_) wake();
-  listen_timer_ = strand_.post_after(kListen, [this] { listen_often(); });
-}
-
 void ReplicaReports::listen() {
   const auto before = others_.load();
   OtherReplicas next{.known = false, .replicas = before->replicas};
@@ -148,16 +139,17 @@ void ReplicaReports::note_generation(Heard& heard, std::uint64_t generation, Ste
   heard.awaited_since = now;
 }
 
-void ReplicaReports::report() {
+Pause ReplicaReports::report() {
   const bool alone = others_.load()->replicas.empty();
   std::string text = text_of(alone ? ReplicaReport{.id = id_} : made());
   const auto takes =
       std::chrono::duration<double>(static_cast<double>(text.size()) / kBytesPerSecond);
-  if (text == told_) return;
+  if (text == told_) return {};
   next_ = options_.runtime.clock.steady_now() +
           std::max<std::chrono::nanoseconds>(
               kSpacing, std::chrono::duration_cast<std::chrono::nanoseconds>(takes));
   publish(std::move(text));
+  return {};
 }
 
 // The progress is read before the mesh: a proxy is never ahead of what the report says of the mesh.
@@ -214,7 +206,7 @@ ReplicaReport ReplicaReports::made() {
 
 void ReplicaReports::publish(std::string text) {
   const Status told = board_->publish(kReportTopic, text);
-  if (std::exchange(failing_, !told.ok()) != failing_ && failing_)
+  if (reports_.first_failure(told))
     options_.runtime.log.warning(
         "other replicas do not learn which proxies this one has, and count none",
         {{"cause", told.error().text()}});

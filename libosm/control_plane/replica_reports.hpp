@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ads/progress.hpp"
+#include "base/round.hpp"
 #include "base/snapshot_cell.hpp"
 #include "base/strand.hpp"
 #include "catalog/mesh_loop.hpp"
@@ -80,11 +81,9 @@ class ReplicaReports {
     SteadyTime joined{};  // then
   };
 
-  void wake();
-  void listen_often();
   void listen();
   static void note_generation(Heard& heard, std::uint64_t generation, SteadyTime now);
-  void report();
+  Pause report();
   ReplicaReport made();
   void publish(std::string text);
 
@@ -94,20 +93,17 @@ class ReplicaReports {
   ads::ProgressHost* proxies_ = nullptr;
   SnapshotCell<OtherReplicas> others_;
   Notifier<> changed_;
-  std::atomic<bool> touched_ = false;  // a task that says so is posted
   std::atomic<bool> stopped_ = false;
 
   // On the strand.
-  bool awake_ = false;  // a report is to come
-  std::string told_;    // published last
-  bool failing_ = false;
+  std::string told_;   // published last
   SteadyTime next_{};  // not earlier
   std::map<std::string, Heard> heard_;
   std::map<model::ProxyKey, WallTime> owing_;  // proxies that owe an answer for long
   bool lags_ = false;                          // some proxy owes an answer
   Strand strand_;
-  Subscription report_timer_;
-  Subscription listen_timer_;
+  Round reports_;
+  Round listens_;
   std::vector<Subscription> subscriptions_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/maps.hpp"
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "model/names.hpp"
 #include "root_rotation/candidates.hpp"
@@ -50,7 +51,8 @@ class Rotation final : public RootRotation {
         candidates_(options_),
         recalls_(options.proxy_recall_interval),
         end_metric_(options.runtime.metrics),
-        strand_(options.runtime.blocking) {}
+        strand_(options.runtime.blocking),
+        round_(strand_, options.runtime.rng, {.turn = [this] { return look(); }}) {}
   ~Rotation() override { stop(); }
 
   Status begin() {
@@ -108,9 +110,7 @@ class Rotation final : public RootRotation {
     board_changes_ = board_.subscribe([this] {
       strand_.post([this] {  // the change may be of another topic
         const auto views = board_.read(kTopic);
-        if (!views.ok() || *views == heard_) return;
-        news_ = true;
-        look();
+        if (views.ok() && *views != heard_) wake();
       });
     });
     wake();
@@ -120,7 +120,6 @@ class Rotation final : public RootRotation {
     spec_changes_ = {};
     board_changes_ = {};
     strand_.stop();
-    timer_ = {};
   }
 
   TrustDomains trust_domains() const override {
@@ -149,18 +148,13 @@ class Rotation final : public RootRotation {
 
  private:
   void wake() {
-    if (awake_.exchange(true)) return;
-    strand_.post([this] {
-      awake_ = false;
-      news_ = true;
-      look();
-    });
+    news_ = true;
+    round_.wake();
   }
 
-  void look() {
+  Pause look() {
     const bool waits = in_motion(records_) || cut_ || !unrecorded_.empty();
-    if (std::exchange(news_, false) || waits ||
-        options_.runtime.clock.steady_now() - read_at_ >= kRead)
+    if (news_.exchange(false) || waits || options_.runtime.clock.steady_now() - read_at_ >= kRead)
       report("read its record", load());
     ask_candidates();
     report("act on its record", apply());
@@ -172,8 +166,7 @@ class Rotation final : public RootRotation {
     hear_replicas(mine);
     if (moves || cut_) recall(example());
     publish_status(mine);
-    timer_ = strand_.post_after(asked || cut_ || in_motion(records_) ? kInMotion : kAtRest,
-                                [this] { look(); });
+    return {asked || cut_ || in_motion(records_) ? kInMotion : kAtRest};
   }
 
   RotationInput input(RotationEvidence evidence) const {
@@ -467,7 +460,6 @@ class Rotation final : public RootRotation {
   std::map<std::string, std::string> heard_;           // the replicas' reports
   SteadyTime told_at_{}, recorded_at_{};               // last report, record
   SteadyTime read_at_{};                               // of the record; none: it must be read
-  bool news_ = false;                                  // since the record was read
   std::string told_follows_;                           // in the last report
   RecallGate recalls_;
   std::string applied_;               // effect_of() the record that roots_ is set by
@@ -477,9 +469,9 @@ class Rotation final : public RootRotation {
   std::vector<Problem> problems_;  // as the control plane knows them
   bool cut_ = false;  // proxies with a certificate of a distrusted root are to be recalled
 
-  std::atomic<bool> awake_{false};
+  std::atomic<bool> news_{false};  // since the record was read
   Strand strand_;
-  Subscription timer_;
+  Round round_;
   Subscription spec_changes_;
   Subscription board_changes_;
 };

@@ -5,7 +5,6 @@
 #include <boost/json/serialize.hpp>
 #include <tuple>
 
-#include "base/backoff.hpp"
 #include "base/json.hpp"
 #include "base/times.hpp"
 #include "spec/decode.hpp"
@@ -15,9 +14,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::seconds kRetryRecord{3};
+constexpr Pause kRetryRecord{.length = std::chrono::seconds(3), .jitter = true};
 // Another replica may have read a newer MeshConfig before it was deleted.
-constexpr std::chrono::seconds kFollowRecord{30};
+constexpr Pause kFollowRecord{.length = std::chrono::seconds(30), .jitter = true};
 constexpr const char* kAppliedAt = "openservicemesh.io/applied-at";
 
 json::value spec_of(const Object& object) {
@@ -46,7 +45,13 @@ void read_age(const Object& object, LastConfig& config) {
 KeptConfig::KeptConfig(ObjectKey key, std::string cluster_domain,
                        const std::optional<KeptConfigOptions>& options)
     : key_(std::move(key)), cluster_domain_(std::move(cluster_domain)), options_(options) {
-  if (options_) strand_.emplace(options_->runtime.blocking);
+  if (!options_) return;
+  strand_.emplace(options_->runtime.blocking);
+  round_.emplace(*strand_, options_->runtime.rng, RoundOptions{.turn = [this] {
+    const Pause pause = synchronize();
+    changed_();
+    return pause;
+  }});
 }
 
 KeptConfig::~KeptConfig() { stop(); }
@@ -60,7 +65,6 @@ void KeptConfig::start(std::function<void()> changed) {
 
 void KeptConfig::stop() {
   if (strand_) strand_->stop();
-  timer_.reset();
 }
 
 void KeptConfig::keep(const Object& object, std::shared_ptr<const MeshConfig> value) {
@@ -114,18 +118,11 @@ std::vector<Problem> KeptConfig::problems() const {
 }
 
 void KeptConfig::look_soon() {
-  if (strand_ && state_.started) strand_->post([this] { look(); });
+  if (round_ && state_.started) round_->wake();
 }
 
-void KeptConfig::look() {
-  timer_.reset();
-  if (const auto next = synchronize())
-    timer_ = strand_->post_after(jittered(*next, options_->runtime.rng), [this] { look(); });
-  changed_();
-}
-
-// The delay until the next look; absent: none is needed before the MeshConfig changes.
-std::optional<std::chrono::nanoseconds> KeptConfig::synchronize() {
+// Result: no pause if no look is needed before the MeshConfig changes.
+Pause KeptConfig::synchronize() {
   const auto text = options_->record.load();
   const Result<Last> recorded = text.ok() ? parse(text->text) : Result<Last>(text.error());
   std::unique_lock lock(mutex_);
@@ -150,10 +147,7 @@ std::optional<std::chrono::nanoseconds> KeptConfig::synchronize() {
   return rest();  // a newer one has its own look
 }
 
-std::optional<std::chrono::nanoseconds> KeptConfig::rest() const {
-  if (!state_.following) return std::nullopt;
-  return kFollowRecord;
-}
+Pause KeptConfig::rest() const { return state_.following ? kFollowRecord : Pause{}; }
 
 // Decides between what is recorded (null: nothing) and what this process has.
 void KeptConfig::take(const Result<Last>& recorded) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <boost/json/value.hpp>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
@@ -77,10 +77,9 @@ class KeptConfig {
   };
 
   void look_soon();  // the caller holds mutex_
-  void look();
-  std::optional<std::chrono::nanoseconds> synchronize();
-  void take(const Result<Last>& recorded);               // the caller holds mutex_
-  std::optional<std::chrono::nanoseconds> rest() const;  // the caller holds mutex_
+  Pause synchronize();
+  void take(const Result<Last>& recorded);  // the caller holds mutex_
+  Pause rest() const;                       // the caller holds mutex_
   Result<Last> parse(const std::string& text) const;
   std::string text_of(const LastConfig& config) const;
 
@@ -91,7 +90,7 @@ class KeptConfig {
   mutable std::mutex mutex_;
   Guarded state_;  // guarded by mutex_
   std::optional<Strand> strand_;
-  Subscription timer_;  // of the strand
+  std::optional<Round> round_;
 };
 
 }  // namespace osm::inline v1::spec

@@ -3,7 +3,6 @@
 #include <boost/json.hpp>
 #include <utility>
 
-#include "base/backoff.hpp"
 #include "base/base64.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
@@ -50,9 +49,19 @@ BootstrapRenewer::BootstrapRenewer(const UpkeepOptions& options, std::function<b
       may_write_(std::move(may_write)),
       secrets_(secrets),
       sweep_(std::move(sweep)),
-      strand_(strand),
+      look_(strand, runtime_.rng,
+            {.turn =
+                 [this] {
+                   if (outdated()) sweep_();
+                   return Pause{};
+                 },
+             .may_run = may_write_}),
+      renewals_(strand, runtime_.rng,
+                {.turn = [this] { return renew_next(); },
+                 .may_run = may_write_,
+                 .forget = [this] { forget(); }}),
       rate_(runtime_.clock, kBurst, kRenewalSpacing) {
-  changes_ = certificates_.manager.subscribe_ca([this] { wake(); });
+  changes_ = certificates_.manager.subscribe_ca([this] { look_.wake(); });
 }
 
 std::optional<std::size_t> BootstrapRenewer::stale() const {
@@ -61,14 +70,6 @@ std::optional<std::size_t> BootstrapRenewer::stale() const {
   std::lock_guard lock(mutex_);
   if (!looked_ || looked_->source != source) return std::nullopt;
   return looked_->stale;
-}
-
-void BootstrapRenewer::wake() {
-  if (awake_.exchange(true)) return;
-  strand_.post([this] {
-    awake_ = false;
-    if (may_write_() && outdated()) sweep_();
-  });
 }
 
 void BootstrapRenewer::look_at_all() {
@@ -85,14 +86,13 @@ void BootstrapRenewer::look_at_new() {
     if (!due_.contains(secret->key) && !failed_.contains(secret->key) && due_for(*secret))
       due_.insert(secret->key);
   publish();
-  if (!scheduled && !due_.empty()) schedule({});
+  if (!scheduled && !due_.empty()) renewals_.wake();
 }
 
 void BootstrapRenewer::forget() {
   source_.clear();
   due_.clear();
   failed_.clear();
-  timer_.reset();
   std::lock_guard lock(mutex_);
   looked_.reset();
 }
@@ -129,28 +129,25 @@ std::optional<Pod> BootstrapRenewer::owner_of(const Object& secret) const {
   return std::nullopt;
 }
 
-void BootstrapRenewer::schedule(std::chrono::nanoseconds delay) {
-  timer_ = strand_.post_after(delay, [this] { renew_next(); });
-}
-
 // Renews one Secret per task, so that the strand does its other work in between.
-void BootstrapRenewer::renew_next() {
-  if (!may_write_()) return forget();
-  if (due_.empty()) return;
-  if (!rate_.take()) return schedule(kRenewalSpacing);
+Pause BootstrapRenewer::renew_next() {
+  if (due_.empty()) return {};
+  if (!rate_.take()) return {kRenewalSpacing};
   // Take turns, so that a Secret that fails repeatedly does not delay the others.
   const auto next = due_.upper_bound(last_);
   last_ = next == due_.end() ? *due_.begin() : *next;
   const Status done = renew(last_);
   settle(last_, done);
   publish();
-  if (!due_.empty())
-    return schedule(!done.ok() && is_away(done.error().code) ? jittered(kRetry, runtime_.rng)
-                                                             : std::chrono::nanoseconds{});
+  if (!due_.empty()) {
+    if (!done.ok() && is_away(done.error().code)) return {.length = kRetry, .jitter = true};
+    return {std::chrono::seconds(0)};
+  }
   if (renewed_ > 0)
     runtime_.log.info("bootstrap Secrets have new proxy certificates",
                       {{"count", std::to_string(std::exchange(renewed_, 0))}});
   failing_ = !failed_.empty();
+  return {};
 }
 
 void BootstrapRenewer::settle(const ObjectKey& secret, const Status& done) {

@@ -6,7 +6,6 @@
 // it was checked. Envoy loads them from its volume, without a restart.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <string>
 
 #include "base/rate_limit.hpp"
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/source/pod.hpp"
@@ -50,12 +50,10 @@ class BootstrapRenewer {
     std::size_t stale = 0;
   };
 
-  void wake();
   // The Pod for which the Secret is to be renewed; nullopt: it need not be.
   std::optional<Pod> due_for(const Object& secret) const;
   std::optional<Pod> owner_of(const Object& secret) const;
-  void schedule(std::chrono::nanoseconds delay);
-  void renew_next();
+  Pause renew_next();
   void settle(const ObjectKey& secret, const Status& done);
   Status renew(const ObjectKey& key);
   Status write(const Object& secret, inject::PodCertificate certificate);
@@ -70,8 +68,8 @@ class BootstrapRenewer {
   const std::function<bool()> may_write_;
   const MeshSecrets& secrets_;
   const std::function<void()> sweep_;
-  Strand& strand_;
-  std::atomic<bool> awake_{false};  // a check is to come
+  Round look_;
+  Round renewals_;
 
   mutable std::mutex mutex_;  // guards `looked_`
   std::optional<Looked> looked_;
@@ -84,7 +82,6 @@ class BootstrapRenewer {
   std::size_t renewed_ = 0;     // number since the last time that nothing was due
   bool failing_ = false;
   RateLimit rate_;
-  Subscription timer_;
   Subscription changes_;
 };
 

@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 #include <utility>
 
-#include "base/backoff.hpp"
 #include "base/base64.hpp"
 #include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
@@ -57,6 +56,14 @@ GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()>
       may_write_(std::move(may_write)),
       on_problems_(std::move(on_problems)),
       strand_(runtime_.blocking),
+      round_(strand_, runtime_.rng,
+             {.turn = [this] { return keep(); },
+              .may_run = may_write_,
+              .forget =
+                  [this] {
+                    secrets_.stop();
+                    forget();
+                  }}),
       secrets_({.api = api_,
                 .executor = strand_,
                 .runtime = runtime_,
@@ -81,10 +88,6 @@ GatewayKeeper::~GatewayKeeper() {
   release();
 }
 
-void GatewayKeeper::wake() {
-  if (!awake_.exchange(true)) strand_.post([this] { round(); });
-}
-
 void GatewayKeeper::on_acquired() {
   strand_.post([this] { forget(); });
   wake();
@@ -95,18 +98,12 @@ std::vector<Problem> GatewayKeeper::problems() const {
   return problem_ ? std::vector{*problem_} : std::vector<Problem>();
 }
 
-void GatewayKeeper::round() {
-  awake_ = false;
-  timer_.reset();
-  if (!may_write_()) {
-    secrets_.stop();
-    return forget();
-  }
+Pause GatewayKeeper::keep() {
   secrets_.start();
   if (!gateway_.mesh_spec.has_synced())
-    return;  // otherwise it would look like a missing MeshConfig
+    return {};  // otherwise it would look like a missing MeshConfig
   const auto wanted = gateway_.mesh_spec.get_mesh_config().certificates.ingress_gateway;
-  if (!wanted && in_doubt()) return;
+  if (!wanted && in_doubt()) return {};
   const auto secret = wanted ? std::optional(secret_of(*wanted)) : std::nullopt;
   if (std::exchange(secret_, secret) != secret) swept_ = false;
   if (wanted) namespaces_.insert(wanted->secret_namespace);
@@ -114,7 +111,7 @@ void GatewayKeeper::round() {
   if (!secrets_.has_synced()) {
     if (const auto problems = secrets_.problems(); !problems.empty())
       report(Error{problems.front().code, problems.front().cause});
-    return;
+    return {};
   }
   Status done;
   if (wanted) {
@@ -125,8 +122,7 @@ void GatewayKeeper::round() {
   // Remove others last, so that a gateway whose Secret gets another name always has one.
   if (done.ok() && !swept_) done = remove_others();
   if (done.ok() || !is_race(done.error().code)) report(done);
-  timer_ = strand_.post_after(jittered(done.ok() ? kLeaseLook : kGatewayRetry, runtime_.rng),
-                              [this] { wake(); });
+  return {.length = done.ok() ? kLeaseLook : kGatewayRetry, .jitter = true};
 }
 
 // A MeshConfig that cannot be read causes no removal.

@@ -7,7 +7,6 @@
 // certificate, and a Secret with another version than the written one is written again.
 #pragma once
 
-#include <atomic>
 #include <boost/json/object.hpp>
 #include <functional>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/upkeep/mesh_secrets.hpp"
 #include "osm/kubernetes/upkeep.hpp"
@@ -37,7 +37,7 @@ class GatewayKeeper {
 
   // Called when the MeshConfig or a gateway's certificate may have changed. Thread: any. Blocking:
   // no.
-  void wake();
+  void wake() { round_.wake(); }
   // Called when this replica may write from now on. Thread: any. Blocking: no.
   void on_acquired();
   // Reasons why the Secret is not as configured. Thread: any. Blocking: no.
@@ -52,7 +52,7 @@ class GatewayKeeper {
     std::string trust_bundle_pem;
   };
 
-  void round();
+  Pause keep();
   bool in_doubt() const;
   Result<certificate::CertificatePtr> certificate_for(const IngressGatewayCertificate& wanted);
   Status put(const ObjectKey& key, const IngressGatewayCertificate& wanted);
@@ -72,8 +72,7 @@ class GatewayKeeper {
   const std::function<bool()> may_write_;
   const std::function<void()> on_problems_;
 
-  std::atomic<bool> awake_{false};  // a round is posted
-  mutable std::mutex mutex_;        // guards `problem_`
+  mutable std::mutex mutex_;  // guards `problem_`
   std::optional<Problem> problem_;
 
   // On the strand.
@@ -83,9 +82,9 @@ class GatewayKeeper {
   std::optional<ObjectKey> secret_;  // the configured Secret
   bool swept_ = false;               // there is no other Secret of ours
   Strand strand_;
+  Round round_;
   std::set<std::string> namespaces_;  // in which a Secret of ours was, since this process started
   MeshSecrets secrets_;
-  Subscription timer_;
   Subscription config_;
   Subscription renewals_;
   Subscription ca_;

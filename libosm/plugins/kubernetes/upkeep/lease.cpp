@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/backoff.hpp"
 #include "base/json.hpp"
 #include "base/shared_metrics.hpp"
 #include "base/times.hpp"
@@ -36,8 +35,9 @@ Lease::Lease(const UpkeepOptions& options, std::function<void()> on_acquired)
       name_("osm-controller-" + options.mesh_name),
       identity_(options.replica),
       on_acquired_(std::move(on_acquired)),
-      strand_(runtime_.blocking) {
-  strand_.post([this] { tick(); });
+      strand_(runtime_.blocking),
+      round_(strand_, runtime_.rng, {.turn = [this] { return tick(); }}) {
+  round_.wake();
 }
 
 Lease::~Lease() {
@@ -56,11 +56,10 @@ bool Lease::held() const {
   return runtime_.clock.steady_now().time_since_epoch().count() < held_until_.load();
 }
 
-void Lease::tick() {
+Pause Lease::tick() {
   look();
   runtime_.metrics.set(kLeaseHeld, {}, held() ? 1 : 0);
-  const auto next = settled_ ? kLeasePeriod : kLeaseRetry;
-  timer_ = strand_.post_after(jittered(next, runtime_.rng), [this] { tick(); });
+  return {.length = settled_ ? kLeasePeriod : kLeaseRetry, .jitter = true};
 }
 
 // Renews what this replica wrote last: one request. False: somebody changed it, or the server is
@@ -90,13 +89,11 @@ void Lease::look() {
   const SteadyTime asked = runtime_.clock.steady_now();
   const auto present = api_.get(kLeases, ns_, name_);
   const bool absent = !present.ok() && present.error().code == ErrorCode::kNotFound;
-  if (!present.ok() && !absent) {
-    if (!std::exchange(failing_, true))
-      runtime_.log.warning("the Lease of this control plane cannot be read",
-                           {{"lease", ns_ + '/' + name_}, {"detail", present.error().text()}});
-    return;
-  }
-  failing_ = false;
+  const Status read = present.ok() || absent ? Status() : Status(present.error());
+  if (round_.first_failure(read))
+    runtime_.log.warning("the Lease of this control plane cannot be read",
+                         {{"lease", ns_ + '/' + name_}, {"detail", read.error().text()}});
+  if (!read.ok()) return;
   json::object lease = absent ? new_object(kLeases, ns_, name_, name_label()) : *present;
   json::object& spec = spec_of(lease);
   const std::string holder = text_at(spec, "holderIdentity");

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "osm/kubernetes/upkeep.hpp"
@@ -33,7 +34,7 @@ class Lease {
   bool held() const;
 
  private:
-  void tick();
+  Pause tick();
   void look();
   bool renew();
   void hold(boost::json::object lease, SteadyTime asked);
@@ -52,9 +53,8 @@ class Lease {
   // As this replica wrote it last; nullopt: it is read before it is written.
   std::optional<boost::json::object> ours_;
   bool settled_ = false;  // at the last look this replica or another one had renewed it
-  bool failing_ = false;
   Strand strand_;
-  Subscription timer_;
+  Round round_;
 };
 
 }  // namespace osm::inline v1::kubernetes

@@ -7,7 +7,6 @@
 #include <ranges>
 #include <utility>
 
-#include "base/backoff.hpp"
 #include "base/board_text.hpp"
 #include "base/digest.hpp"
 #include "base/json.hpp"
@@ -65,6 +64,11 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
       texts_name_(lease_name(kTextsPrefix, options_.replica)),
       begun_(runtime_.clock.steady_now()),
       strand_(runtime_.blocking),
+      looks_(strand_, runtime_.rng, {.turn = [this] { return look(); }}),
+      writes_(
+          strand_, runtime_.rng,
+          {.turn = [this] { return write(); },
+           .collect = [this] { return tried_at_ + kBoardSpacing - runtime_.clock.steady_now(); }}),
       informer_({.api = api_,
                  .executor = strand_,
                  .runtime = runtime_,
@@ -72,10 +76,8 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
                  .ns = options_.osm_namespace,
                  .label_selector = mesh_selector(options_.mesh_name, kReplicaComponent),
                  .on_change = [this](const auto& keys) { on_leases(keys); }}) {
-  strand_.post([this] {
-    informer_.start();
-    tick();
-  });
+  strand_.post([this] { informer_.start(); });
+  looks_.wake();
 }
 
 LeaseBoard::~LeaseBoard() {
@@ -99,10 +101,8 @@ Status LeaseBoard::publish(const std::string& topic, std::string text) {
     at->second = std::move(text);
     unwritten_ = true;
   }
-  strand_.post([this] {
-    changed_.notify();
-    write_soon();
-  });
+  strand_.post([this] { changed_.notify(); });
+  writes_.wake();
   return {};
 }
 
@@ -139,7 +139,7 @@ Subscription LeaseBoard::subscribe(std::function<void()> on_change) {
   return changed_.subscribe(std::move(on_change));
 }
 
-void LeaseBoard::tick() {
+Pause LeaseBoard::look() {
   const SteadyTime now = runtime_.clock.steady_now();
   bool due = false;
   bool deaf = false;
@@ -148,34 +148,33 @@ void LeaseBoard::tick() {
     due = unwritten_ || !written_at_ || now - *written_at_ >= kRenew;
     deaf = written_at_ && (!heard_at_ || *written_at_ - *heard_at_ >= kRenew);
   }
-  if (due) write_soon();
-  // The watch should have told of our own Lease: it does not work.
-  if (deaf) informer_.refresh([](bool) {});
-  judge();
-  tick_timer_ = strand_.post_after(jittered(kLook, runtime_.rng), [this] { tick(); });
-}
-
-// Writes at once, or when the last write is long enough ago.
-void LeaseBoard::write_soon() {
-  if (write_waits_) return;
-  const SteadyTime now = runtime_.clock.steady_now();
-  if (!tried_at_ || now - *tried_at_ >= kBoardSpacing) return write();
-  write_waits_ = true;
-  write_timer_ = strand_.post_after(*tried_at_ + kBoardSpacing - now, [this] {
-    write_waits_ = false;
-    write();
+  if (due) writes_.wake();
+  // After the write, which waits for no deletion of others' Leases.
+  strand_.post([this, deaf] {
+    // The watch should have told of our own Lease: it does not work.
+    if (deaf) informer_.refresh([](bool) {});
+    judge();
   });
+  return {.length = kLook, .jitter = true};
 }
 
-void LeaseBoard::write() {
-  const SteadyTime asked = runtime_.clock.steady_now();
-  tried_at_ = asked;
-  if (Status told = write_texts(); !told.ok()) return note(told);
+Pause LeaseBoard::write() {
+  const Status written = write_due();
+  if (writes_.first_failure(written))
+    runtime_.log.warning(
+        "this replica cannot tell the others that it lives",
+        {{"lease", options_.osm_namespace + '/' + name_}, {"detail", written.error().text()}});
+  return {};
+}
+
+Status LeaseBoard::write_due() {
+  tried_at_ = runtime_.clock.steady_now();
+  OSM_TRY(write_texts());
   {
     std::lock_guard lock(mutex_);
-    if (written_at_ && asked - *written_at_ < kRenew) return note({});
+    if (written_at_ && tried_at_ - *written_at_ < kRenew) return {};
   }
-  note(renew(asked));
+  return renew(tried_at_);
 }
 
 Status LeaseBoard::write_texts() {
@@ -221,13 +220,6 @@ Status LeaseBoard::apply(const std::string& name, json::object annotations, json
   return {};
 }
 
-void LeaseBoard::note(const Status& written) {
-  if (std::exchange(failing_, !written.ok()) || written.ok()) return;
-  runtime_.log.warning(
-      "this replica cannot tell the others that it lives",
-      {{"lease", options_.osm_namespace + '/' + name_}, {"detail", written.error().text()}});
-}
-
 void LeaseBoard::on_leases(const std::vector<ObjectKey>& keys) {
   const SteadyTime now = runtime_.clock.steady_now();
   bool changed = false;
@@ -241,7 +233,7 @@ void LeaseBoard::on_leases(const std::vector<ObjectKey>& keys) {
     spoilt = !unwritten_ && (!told || told->topics != ours_);
     unwritten_ |= spoilt;
   }
-  if (spoilt) write_soon();
+  if (spoilt) writes_.wake();
   if (changed) changed_.notify();
 }
 

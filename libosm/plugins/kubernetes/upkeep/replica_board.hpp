@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
 #include "osm/kubernetes/upkeep.hpp"
@@ -64,13 +65,12 @@ class LeaseBoard final : public ReplicaBoard {
     std::string uid;
   };
 
-  void tick();
-  void write_soon();
-  void write();
+  Pause look();
+  Pause write();
+  Status write_due();
   Status write_texts();
   Status renew(SteadyTime asked);
   Status apply(const std::string& name, boost::json::object annotations, boost::json::object spec);
-  void note(const Status& written);
   void on_leases(const std::vector<ObjectKey>& keys);
   bool take_renewed(const ObjectKey& key, SteadyTime now);
   bool take_texts(const ObjectKey& key, SteadyTime now);
@@ -96,14 +96,12 @@ class LeaseBoard final : public ReplicaBoard {
 
   // On the strand.
   std::pair<std::string, SteadyTime> last_write_;  // its renewTime and its beginning
-  std::optional<SteadyTime> tried_at_;
-  bool write_waits_ = false;
-  bool failing_ = false;
+  SteadyTime tried_at_{};                          // the last write, as it began
   Notifier<> changed_;
   Strand strand_;
+  Round looks_;
+  Round writes_;
   Informer informer_;
-  Subscription tick_timer_;
-  Subscription write_timer_;
 };
 
 }  // namespace osm::inline v1::kubernetes

@@ -28,17 +28,17 @@ RootStatusWriter::RootStatusWriter(const UpkeepOptions& options, std::function<b
       ns_(options.osm_namespace),
       may_write_(std::move(may_write)),
       budget_(runtime_.clock, kRootBurst, kRootSpacing),
-      strand_(runtime_.blocking) {
-  strand_.post([this] { round(); });
-}
-
-void RootStatusWriter::round() {
-  if (may_write_()) {
-    write_all();
-  } else {
-    written_.clear();
-  }
-  timer_ = strand_.post_after(kRootPeriod, [this] { round(); });
+      strand_(runtime_.blocking),
+      round_(strand_, runtime_.rng,
+             {.turn =
+                  [this] {
+                    write_all();
+                    return Pause{kRootPeriod};
+                  },
+              .may_run = may_write_,
+              .forget = [this] { written_.clear(); },
+              .ask_again = {kRootPeriod}}) {
+  round_.wake();
 }
 
 void RootStatusWriter::write_all() {
@@ -67,11 +67,10 @@ bool RootStatusWriter::write(const std::string& name, const Said& said) {
       kMeshRootCertificates, ns_, name,
       {.type = PatchType::kMerge, .body = json::serialize(body), .subresource = "status"});
   const bool failed = !patched.ok() && patched.error().code != ErrorCode::kNotFound;
-  if (failed && !std::exchange(failing_, true))
+  if (round_.first_failure(failed ? Status(patched.error()) : Status()))
     runtime_.log.warning("the status of a MeshRootCertificate cannot be written",
                          {{"name", name}, {"detail", patched.error().text()}});
   if (failed) return false;
-  failing_ = false;
   if (patched.ok())
     runtime_.metrics.add(kStatusWritten, {{"kind", std::string(kMeshRootCertificates.kind)}}, 1);
   return true;

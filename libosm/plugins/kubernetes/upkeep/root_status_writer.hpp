@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/rate_limit.hpp"
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "osm/kubernetes/upkeep.hpp"
@@ -29,7 +30,6 @@ class RootStatusWriter {
     friend bool operator==(const Said&, const Said&) = default;
   };
 
-  void round();
   void write_all();
   bool write(const std::string& name, const Said& said);
 
@@ -41,10 +41,9 @@ class RootStatusWriter {
 
   // On the strand.
   std::map<std::string, Said> written_;
-  bool failing_ = false;
   RateLimit budget_;
   Strand strand_;
-  Subscription timer_;
+  Round round_;
 };
 
 }  // namespace osm::inline v1::kubernetes

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/backoff.hpp"
 #include "base/json.hpp"
 #include "base/maps.hpp"
 #include "base/numbers.hpp"
@@ -89,6 +88,13 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
       may_write_(std::move(may_write)),
       lines_(runtime_.clock),
       strand_(runtime_.blocking),
+      look_(strand_, runtime_.rng,
+            {.turn = [this] { return look(); }, .collect = [] { return kRound; }}),
+      sweep_(strand_, runtime_.rng,
+             {.turn = [this] { return sweep(); },
+              .may_run = may_write_,
+              .forget = [this] { forget(); },
+              .ask_again = {.length = kSweep, .jitter = true}}),
       secrets_({.api = api_,
                 .executor = strand_,
                 .runtime = runtime_,
@@ -99,32 +105,20 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
                options) {
   if (options.secrets->certificates)
     renewer_.emplace(
-        options, may_write_, secrets_, [this] { sweep(); }, strand_);
-  strand_.post([this] { sweep_later(kRound); });
+        options, may_write_, secrets_, [this] { sweep_.wake(); }, strand_);
+  sweep_.rest({.length = kRound, .jitter = true});
 }
 
 void SecretKeeper::on_objects(const std::vector<ObjectKey>& keys) {
   for (const ObjectKey& key : keys)
-    if (key.is(kinds::kPod) || key.is(kinds::kNamespace)) return round_soon();
-}
-
-void SecretKeeper::round_soon() {
-  if (touched_.exchange(true)) return;
-  strand_.post([this] { round_timer_ = strand_.post_after(kRound, [this] { round(); }); });
+    if (key.is(kinds::kPod) || key.is(kinds::kNamespace)) return look_.wake();
 }
 
 void SecretKeeper::on_secrets() {
   if (!may_write_() || !secrets_.has_synced()) return;
-  if (std::exchange(listed_, true)) return round_soon();
+  if (std::exchange(listed_, true)) return look_.wake();
   current_ = true;
-  sweep();
-}
-
-void SecretKeeper::on_acquired() {
-  strand_.post([this] {
-    follow_namespaces();
-    sweep();
-  });
+  sweep_.wake();
 }
 
 std::optional<std::size_t> SecretKeeper::stale() const {
@@ -163,40 +157,43 @@ std::map<ObjectKey, SecretKeeper::Owner> SecretKeeper::owners() const {
   return owners;
 }
 
-void SecretKeeper::round() {
-  touched_ = false;
+Pause SecretKeeper::look() {
   follow_namespaces();
-  if (!may_write_() || !has_synced()) return;
+  if (!may_write_() || !has_synced()) return {};
   report(adopt_all());
   if (renewer_) renewer_->look_at_new();
+  return {};
 }
 
-void SecretKeeper::sweep() {
-  if (!may_write_()) {
-    secrets_.stop();
-    listed_ = current_ = false;
-    orphans_.clear();
-    if (renewer_) renewer_->forget();
-    if (board_) static_cast<void>(board_->publish(kWaitingTopic, {}));
-    return sweep_later(kSweep);
-  }
+Pause SecretKeeper::sweep() {
+  follow_namespaces();
   secrets_.start();
-  if (!has_synced()) return sweep_later(kRetry);
+  if (!has_synced()) return {.length = kRetry, .jitter = true};
   // The count of stale Secrets must include each one that was created before the CA changed.
   if (renewer_ && renewer_->outdated() && !current_) {
     secrets_.refresh([this](bool ok) {
       current_ = ok;
-      if (ok) return sweep();
-      sweep_later(kRetry);
+      if (ok) return sweep_.wake();
+      sweep_.rest({.length = kRetry, .jitter = true});
     });
-    return sweep_later(kSweep);
+    return {.length = kSweep, .jitter = true};
   }
   current_ = false;
   if (renewer_) renewer_->look_at_all();
   const std::vector<SecretPtr> orphans = adopt_all();
   report(orphans);
-  if (collect(orphans)) return sweep_later(kSweep);
-  sweep_later(kNextSweep);
+  const bool done = collect(orphans);
+  return {.length = done ? std::chrono::nanoseconds(kSweep) : kNextSweep, .jitter = true};
+}
+
+// Forget the cluster's state: another replica writes now.
+void SecretKeeper::forget() {
+  follow_namespaces();
+  secrets_.stop();
+  listed_ = current_ = false;
+  orphans_.clear();
+  if (renewer_) renewer_->forget();
+  if (board_) static_cast<void>(board_->publish(kWaitingTopic, {}));
 }
 
 void SecretKeeper::report(const std::vector<SecretPtr>& orphans) {
@@ -205,13 +202,6 @@ void SecretKeeper::report(const std::vector<SecretPtr>& orphans) {
   inject::WaitingSecrets waiting{.all = orphans.size()};
   for (const SecretPtr& secret : orphans) ++waiting.by_namespace[secret->key.ns];
   static_cast<void>(board_->publish(kWaitingTopic, text_of(waiting)));
-}
-
-void SecretKeeper::sweep_later(std::chrono::nanoseconds delay) {
-  sweep_timer_ = strand_.post_after(jittered(delay, runtime_.rng), [this] {
-    follow_namespaces();
-    sweep();
-  });
 }
 
 std::vector<SecretKeeper::SecretPtr> SecretKeeper::adopt_all() {

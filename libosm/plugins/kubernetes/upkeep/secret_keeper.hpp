@@ -8,7 +8,6 @@
 // follow each other: a flood of admission requests creates a hundred Secrets a second.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/log_limit.hpp"
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/upkeep/bootstrap_renewer.hpp"
 #include "kubernetes/upkeep/mesh_secrets.hpp"
@@ -36,7 +36,7 @@ class SecretKeeper {
   // Called when these objects changed. Thread: any. Blocking: no.
   void on_objects(const std::vector<ObjectKey>& keys);
   // Called when this replica may write from now on. Thread: any. Blocking: no.
-  void on_acquired();
+  void on_acquired() { sweep_.wake(); }
   // As BootstrapRenewer::stale(), and each namespace whose Secrets cannot be read counts as one.
   std::optional<std::size_t> stale() const;
   // Secrets that cannot be read. Thread: any. Blocking: no.
@@ -51,12 +51,10 @@ class SecretKeeper {
   };
 
   void on_secrets();
-  void round_soon();
   void follow_namespaces();
-  void round();
-  // May run in a callback of `secrets_`, in contrast to round() and follow_namespaces().
-  void sweep();
-  void sweep_later(std::chrono::nanoseconds delay);
+  Pause look();
+  Pause sweep();
+  void forget();
   bool has_synced() const;
   // The Pod of each bootstrap Secret: the oldest that mounts it.
   std::map<ObjectKey, Owner> owners() const;
@@ -79,18 +77,16 @@ class SecretKeeper {
   ReplicaBoard* const board_;  // may be null
   const std::function<bool()> may_write_;
 
-  std::atomic<bool> touched_{false};  // a round is to come
-
   // On the strand.
   std::map<ObjectKey, SteadyTime> orphans_;  // of the last sweep, with their first time
   bool listed_ = false;                      // since this replica may write
   bool current_ = false;                     // the next sweep needs no new list
   LogLimit lines_;                           // about deletions
   Strand strand_;
+  Round look_;
+  Round sweep_;
   MeshSecrets secrets_;
   std::optional<BootstrapRenewer> renewer_;
-  Subscription round_timer_;
-  Subscription sweep_timer_;
 };
 
 }  // namespace osm::inline v1::kubernetes

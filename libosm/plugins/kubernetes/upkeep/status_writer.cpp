@@ -99,7 +99,12 @@ StatusWriter::StatusWriter(Api& api, const Runtime& runtime, StatusWriterOptions
       options_(std::move(options)),
       events_(api, runtime, options_.store, options_.replica),
       budget_(runtime_.clock, kBurst, kSpacing),
-      strand_(runtime_.blocking) {
+      strand_(runtime_.blocking),
+      round_(strand_, runtime_.rng,
+             {.turn = [this] { return run(); },
+              .may_run = options_.may_write,
+              .forget = [this] { forget(); },
+              .collect = [] { return kPeriod; }}) {
   on_mesh();
 }
 
@@ -115,7 +120,7 @@ void StatusWriter::on_objects(const std::vector<ObjectKey>& keys) {
   strand_.post([this, touched = std::move(touched), all] {
     due_.insert(touched.begin(), touched.end());
     look_at_all_ |= all;
-    wake();
+    round_.wake();
   });
 }
 
@@ -130,33 +135,18 @@ void StatusWriter::on_statuses(const std::vector<ObjectKey>& keys) {
       ours->second.seen = ours->second.seen || same;
       news = news || !same;
     }
-    if (news && wrote_) wake();
+    if (news && wrote_) round_.wake();
   });
 }
 
 void StatusWriter::on_mesh() {
-  if (mesh_touched_.exchange(true)) return;
-  strand_.post([this] {
-    mesh_touched_ = false;
-    stale_ = true;
-    wake();
-  });
+  stale_ = true;
+  round_.wake();
 }
 
-// Rounds have a minimum distance; the next round handles changes meanwhile.
-void StatusWriter::wake() {
-  if (!std::exchange(awake_, true)) timer_ = strand_.post_after(kPeriod, [this] { run(); });
-}
-
-void StatusWriter::run() {
-  awake_ = false;
-  if (!options_.may_write()) {
-    wrote_ = false;
-    written_.clear();
-    return forget();
-  }
+Pause StatusWriter::run() {
   // Before every namespace is known, each object looks as if it were outside the mesh.
-  if (!options_.store.has_synced()) return wake();
+  if (!options_.store.has_synced()) return {kPeriod};
   const std::vector<Problem> problems = options_.problems();
   choose_due();
   collect(problems);
@@ -170,10 +160,15 @@ void StatusWriter::run() {
   } else {
     unfinished_ |= options_.may_write();
   }
-  sleep();
+  const bool unsettled = std::any_of(known_.begin(), known_.end(),
+                                     [](const auto& one) { return !one.second.settled; });
+  if (!due_.empty() || unfinished_ || unsettled) return {kPeriod};
+  return stale_ ? Pause{kLookAtAll} : Pause{};
 }
 
 void StatusWriter::forget() {
+  wrote_ = false;
+  written_.clear();
   due_.clear();
   known_.clear();
   problems_.clear();
@@ -254,13 +249,6 @@ void StatusWriter::choose_due() {
   }
   for (const auto& [key, known] : known_)
     if (!known.settled) due_.insert(key);
-}
-
-void StatusWriter::sleep() {
-  const bool unsettled = std::any_of(known_.begin(), known_.end(),
-                                     [](const auto& one) { return !one.second.settled; });
-  if (!due_.empty() || unfinished_ || unsettled) return wake();
-  if (stale_) timer_ = strand_.post_after(kLookAtAll, [this] { run(); });
 }
 
 bool StatusWriter::has_status(const ObjectKey& key) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/rate_limit.hpp"
+#include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/source/stored_statuses.hpp"
@@ -89,8 +90,7 @@ class StatusWriter {
     bool seen = false;                           // the store has told of that version
   };
 
-  void wake();
-  void run();
+  Pause run();
   void forget();
   bool take_over();
   bool has_status(const ObjectKey& key) const;
@@ -104,7 +104,6 @@ class StatusWriter {
   void clear_others();
   bool may_patch();
   Status patch(const ObjectKey& key, Written& wanted);
-  void sleep();
 
   Api& api_;
   const Runtime runtime_;
@@ -112,10 +111,10 @@ class StatusWriter {
   EventWriter events_;
   RateLimit budget_;
 
-  std::atomic<bool> mesh_touched_{false};  // a task that notes it is posted
+  // Counts of proxies may have changed since the last look at all.
+  std::atomic<bool> stale_{false};
 
   // On the strand.
-  bool awake_ = false;       // a round is to come
   std::set<ObjectKey> due_;  // to be checked
   std::map<ObjectKey, Known> known_;
   ObjectKey next_;  // the first that may be written in the next round; empty: any
@@ -123,11 +122,10 @@ class StatusWriter {
   std::map<ObjectKey, std::vector<Problem>> problems_;
   SteadyTime looked_at_all_{};
   bool look_at_all_ = true;  // soon
-  bool stale_ = false;       // counts of proxies may have changed since then
   bool unfinished_ = false;  // this round left work
   bool wrote_ = false;       // this replica is the writer
   Strand strand_;
-  Subscription timer_;
+  Round round_;
 };
 
 }  // namespace osm::inline v1::kubernetes

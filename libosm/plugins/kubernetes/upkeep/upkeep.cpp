@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/backoff.hpp"
+#include "base/round.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/gateway_keeper.hpp"
@@ -30,7 +30,11 @@ class ClusterUpkeep final : public Upkeep {
         api_(options.cluster.api()),
         runtime_(options.runtime),
         reconciler_(api_, runtime_, options.replica, options.osm_namespace),
-        preset_strand_(runtime_.blocking) {
+        preset_strand_(runtime_.blocking),
+        preset_(preset_strand_, runtime_.rng,
+                {.turn = [this] { return look_at_preset(); },
+                 .may_run = [this] { return leads(); },
+                 .ask_again = {.length = kLookAtPreset, .jitter = true}}) {
     if (options_.kinds_repair)
       for (auto& crd : crds()) reconciler_.want(kCrds, std::move(crd), *options_.kinds_repair);
     want_webhooks();
@@ -107,7 +111,7 @@ class ClusterUpkeep final : public Upkeep {
     if (options_.roots) roots_.emplace(options_, may_write);
     lease_.emplace(options_, [this] { on_acquired(); });
     started_lease_ = &*lease_;
-    if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });
+    if (options_.follow_preset) preset_.wake();
   }
 
   void keep_status(const std::function<bool()>& may_write) {
@@ -139,7 +143,7 @@ class ClusterUpkeep final : public Upkeep {
     if (status_) status_->on_mesh();
     if (gateway_) gateway_->on_acquired();
     if (secrets_) secrets_->on_acquired();
-    if (options_.follow_preset) preset_strand_.post([this] { look_at_preset(); });
+    if (options_.follow_preset) preset_.wake();
   }
 
   ObjectKey mesh_config() const {
@@ -160,20 +164,15 @@ class ClusterUpkeep final : public Upkeep {
     return options_.status->control_plane.object_status(key);
   }
 
-  void look_at_preset() {
-    std::chrono::nanoseconds next = kLookAtPreset;
-    if (leads()) {
-      const auto upgraded = upgrade_preset(api_, options_.osm_namespace);
-      if (!upgraded.ok()) {
-        runtime_.log.warning("the preset MeshConfig is not in effect yet",
-                             {{"detail", upgraded.error().text()}});
-        next = kPresetRetry;
-      } else if (*upgraded) {
-        runtime_.log.info("the MeshConfig follows its preset", {});
-      }
+  Pause look_at_preset() {
+    const auto upgraded = upgrade_preset(api_, options_.osm_namespace);
+    if (!upgraded.ok()) {
+      runtime_.log.warning("the preset MeshConfig is not in effect yet",
+                           {{"detail", upgraded.error().text()}});
+      return {.length = kPresetRetry, .jitter = true};
     }
-    preset_timer_ =
-        preset_strand_.post_after(jittered(next, runtime_.rng), [this] { look_at_preset(); });
+    if (*upgraded) runtime_.log.info("the MeshConfig follows its preset", {});
+    return {.length = kLookAtPreset, .jitter = true};
   }
 
   const UpkeepOptions options_;
@@ -187,7 +186,7 @@ class ClusterUpkeep final : public Upkeep {
   std::optional<Lease> lease_;
   std::atomic<const Lease*> started_lease_{nullptr};
   Strand preset_strand_;
-  Subscription preset_timer_;
+  Round preset_;
   std::vector<Subscription> subscriptions_;
 };
 
