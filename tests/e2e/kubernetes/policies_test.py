@@ -416,10 +416,12 @@ class PoliciesTest(kubecase.MeshCase):
                 found[(named["source"].removeprefix("spiffe://cluster.local/ns/"), named["response_code"])] = int(value)
             return found
 
+        self.wait_for_answer(client, 200, url + "/")
         self.api.apply(objects.mesh_config(featureFlags={"enableWASMStats": True}))
 
         def begun():
-            self.assertEqual(200, client.get(url + "/")[0])
+            status, body, *_ = client.get(url + "/")
+            self.assertEqual(200, status, body)
             return counted()
 
         wait_for("requests are counted", begun, 30, interval=1)
