@@ -315,6 +315,7 @@ class Property(meshcase.MeshCase):
             [world.offered(call) for call in calls],
             [world.refused(call) for call in calls],
             world.denied(),
+            [world.passes(call) for call in calls],
         )
 
     def faults_of(self, sequence):

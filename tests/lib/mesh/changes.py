@@ -183,6 +183,10 @@ class World:
             if self._is_denied(call.client) or not self._reference.targets(call, name, port)
         )
 
+    def passes(self, call):
+        """True if the client's proxy lets the call out as TCP to a machine of the mesh."""
+        return call.machine is None and self._reference.lets_out(call)
+
     def denied(self):
         return frozenset(name for name in (*CLIENTS, *SERVERS) if self._is_denied(name))
 

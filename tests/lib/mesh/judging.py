@@ -18,8 +18,9 @@ from lib.mesh.reference import DENIED
 # written, the bound runs for the era before. `outcomes`: of each call a set of DENIED and (machine,
 # port), or None if the objects do not decide. `offered`, `refused`: of each call the pairs to which the
 # client's proxy sends, and those whose own proxies refuse it by policy. `denied`: machines whose proxies
-# the controllers refuse. `kind`: of the change.
-Era = collections.namedtuple("Era", "kind begun ended outcomes offered refused denied")
+# the controllers refuse. `kind`: of the change. `passing`: of each call True if the client's proxy lets it out
+# as TCP to a machine of the mesh.
+Era = collections.namedtuple("Era", "kind begun ended outcomes offered refused denied passing")
 
 
 class Timeline:
@@ -121,6 +122,15 @@ class Judge:
                 returning |= back
         return any(returning & {machine for machine, _ in eras[number].offered[record.call]} for number in possible)
 
+    def _was_let_out(self, eras, record):
+        """True if the connection was let out as TCP when it was opened, to a server that refuses calls past the mesh.
+        The client's proxy does not look into it again."""
+        if record.opened is None:
+            return False
+        opening = record._replace(begun=record.opened, ended=record.opened)
+        possible = self._possible(eras, opening, self._machines[record.call])
+        return any(eras[number].passing[record.call] for number in possible)
+
     def _is_past_the_mesh(self, record):
         return self._machines[record.call] == {self._calls[record.call].client}
 
@@ -151,7 +161,7 @@ class Judge:
                 if era.kind in self.cutting and self._is_past_the_mesh(record) and not without_cluster:
                     self.excused[era.kind] += 1
                     return None
-        if self._lacks_endpoints(eras, record, possible):
+        if self._lacks_endpoints(eras, record, possible) or self._was_let_out(eras, record):
             return None
         return "failed, though it is allowed before and after"
 

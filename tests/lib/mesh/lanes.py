@@ -15,8 +15,9 @@ import time
 from lib.mesh.reference import DENIED
 
 # `call`: its index. `begun`, `ended`: time.monotonic(). `outcome`: DENIED, or (machine, port) that answered.
-# `how`: a status, or how the connection ended. `lane`: the lane's name.
-Record = collections.namedtuple("Record", "call begun ended outcome how lane")
+# `how`: a status, or how the connection ended. `lane`: the lane's name. `opened`: when a kept connection was
+# opened, or None for a new one.
+Record = collections.namedtuple("Record", "call begun ended outcome how lane opened", defaults=(None,))
 _PATIENCE = 10.0  # seconds, for an answer
 
 
@@ -27,7 +28,7 @@ class Lane:
     def __init__(self, name, namespace, keeps, pause, source=None):
         self.name, self.records = name, []
         self._namespace, self._keeps, self._pause, self._source = namespace, keeps, pause, source
-        self._calls, self._open = (), {}
+        self._calls, self._open, self._opened = (), {}, None
         self._end, self._given, self._lock = threading.Event(), threading.Event(), threading.Lock()
         self._failed = None
         self._thread = threading.Thread(target=lambda: namespace.inside(self._run), daemon=True)
@@ -77,15 +78,15 @@ class Lane:
             self._hang_up()
 
     def _made(self, index, call):
-        begun = time.monotonic()
+        begun, self._opened = time.monotonic(), None
         try:
             outcome, how = (self._tcp if call.kind == "tcp" else self._http)(call)
         except OSError as failed:
             outcome, how = DENIED, repr(failed)
-        return Record(index, begun, time.monotonic(), outcome, how, self.name)
+        return Record(index, begun, time.monotonic(), outcome, how, self.name, self._opened)
 
     def _hang_up(self):
-        for opened in self._open.values():
+        for opened, _ in self._open.values():
             opened.close()
         self._open = {}
 
@@ -107,19 +108,22 @@ class Lane:
 
     def _http(self, call):
         at = call.address, call.port
-        opened = self._open.pop(at, None)
+        opened, since = self._open.pop(at, (None, None))
         if opened is not None and _was_closed(opened):
             opened.close()
             opened = None
         fresh = opened is None
-        opened = opened or self._dial(call)
+        if fresh:
+            since, opened = time.monotonic(), self._dial(call)
+        else:
+            self._opened = since
         try:
             status, fields, body = _asked(opened, call)
         except OSError as failed:
             opened.close()
             raise type(failed)(f"{failed!r} on a {'new' if fresh else 'kept'} connection") from failed
         if self._keeps and fields.get("connection") != "close":
-            self._open[at] = opened
+            self._open[at] = opened, since
         else:
             opened.close()
         if status == 200 and "x-from" in fields:

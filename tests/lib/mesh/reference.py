@@ -130,9 +130,18 @@ class Reference:
         split = self._split_of(service)
         return found or [_refusal({"TrafficSplit " + "/".join(split) if split else _text(service)})]
 
+    def lets_out(self, call):
+        """True if global egress passes the call on to a machine of the mesh, as plain text."""
+        if gateway_address(call.client) or self.is_denied(call.client) or not self._is_at_machine(call):
+            return False
+        return self.egress and self._service_at(call.address) is None and not self._headless(call)
+
+    def _is_at_machine(self, call):
+        return call.address in {vm["spec"]["address"] for vm in self._machines()}
+
     def _past_the_mesh(self, call):
         # A workload takes calls of proxies only, and the passage around them is plain text.
-        if call.address in {vm["spec"]["address"] for vm in self._machines()}:
+        if self._is_at_machine(call):
             return [_refusal({NO_OBJECT})]
         if self.egress:
             return [Way(None, None, (outside(call.address), call.port), {EGRESS})]

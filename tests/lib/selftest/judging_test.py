@@ -48,10 +48,12 @@ class Judging(unittest.TestCase):
         self.unordered, self.cutting, self.lagging = frozenset(), frozenset(), frozenset()
         self.deciders, self.draining, self.starts = DECIDERS, 0.0, ()
 
-    def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=()):
+    def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=(), passes=False):
         """An era that begins then, and whose bound runs from 0.1 s later."""
         offered = (outcomes or set()) - {DENIED} if offered is None else offered
-        self.eras.append(Era(kind, begun, begun + 0.1, [outcomes], [offered], [frozenset(refused)], frozenset(denied)))
+        self.eras.append(
+            Era(kind, begun, begun + 0.1, [outcomes], [offered], [frozenset(refused)], frozenset(denied), [passes])
+        )
 
     def faults(self, *records):
         judge = Judge([CALL], [self.deciders], self.timeline, 1.0, self.lagging, 0.5)
@@ -211,6 +213,16 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.faults(record(5.5, DENIED), record(6.2, DENIED)), [(6.2, self.FAILED)])
         lost = record(5.5, DENIED)._replace(how="503")
         self.assertEqual(self.faults(lost), [(5.5, self.FAILED)])
+
+    def test_a_kept_connection_that_was_let_out_as_tcp_stays_refused(self):
+        self.change(0.0, {DENIED})
+        self.change(2.0, {DENIED}, passes=True)
+        self.change(5.0, {ONE})
+        kept = record(9.0, DENIED)
+        self.assertEqual(self.faults(kept._replace(opened=4.0)), [])
+        self.assertEqual(self.faults(kept), [(9.0, self.FAILED)])
+        self.assertEqual(self.faults(kept._replace(opened=1.0)), [(9.0, self.FAILED)])
+        self.assertEqual(self.faults(kept._replace(opened=7.0)), [(9.0, self.FAILED)])
 
     def test_nothing_is_judged_where_the_objects_do_not_decide(self):
         self.change(0.0, {ONE})
