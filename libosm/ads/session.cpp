@@ -1,21 +1,11 @@
 #include "ads/session.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "base/numbers.hpp"
+
 namespace osm::inline v1::ads {
-
-namespace {
-
-// Number of a response; its nonce is the server's own.
-std::uint64_t number_of(std::string_view nonce) {
-  std::uint64_t number = 0;
-  std::from_chars(nonce.data(), nonce.data() + nonce.size(), number);
-  return number;
-}
-
-}  // namespace
 
 NameSet references(const std::vector<EncodedPtr>& resources, XdsType type) {
   NameSet names;
@@ -138,7 +128,7 @@ void Session::on_overtaken_ack(XdsType type, std::string_view nonce, std::string
                (variant_ == XdsVariant::kDelta || response.content->version() == version);
       });
   if (answered == s.overtaken.end()) return;
-  if (type == XdsType::kCluster) end_warming(number_of(nonce));
+  if (type == XdsType::kCluster) end_warming(number_of<std::uint64_t>(nonce).value_or(0));
   if (!s.overtaken_nack && !s.uncertain) {
     s.acked = answered->content;
     s.confirmed = std::max(s.confirmed, answered->generation);
