@@ -48,6 +48,7 @@ void Session::begin(XdsType type, Claim claim) {
   s.names = pool_.intern(NameSet());
   s.uncertain = doubt.unsure;
   s.leftovers = doubt.unclaimed;
+  resumed_ = resumed_ || !claim.versions.empty();
   if (type == XdsType::kCluster)
     users_known_ = claim.version.empty() && claim.versions.empty() && s.leftovers.empty();
   if (doubt.unsure) {

@@ -285,6 +285,9 @@ class Session {
   struct {
     ResourceSetPtr base, sent, clusters, result;
   } used_endpoints_;
+  // Delta only: the proxy held something when the stream began. Its request for clusters comes last
+  // while some of them warm.
+  bool resumed_ = false;
   // True once it is known what the listeners and routes of a proxy that reconnected name.
   bool users_known_ = true;
   // Delta only: start of keeping clusters that the last stream left over.

@@ -130,7 +130,8 @@ void Session::refuse_delta(XdsType type) {
 }
 
 // Judge per resource. A proxy that drops a resource drops its version, so claims are true. The
-// exception is a cluster that was already sent on this stream: it waits for its endpoints again.
+// exceptions are endpoints: a cluster that was already sent on this stream waits for them again,
+// and so does some cluster if the proxy has not asked for clusters yet.
 void Session::judge_delta(XdsType type) {
   TypeState& s = of(type);
   const auto versions = std::exchange(s.claim, std::nullopt)->versions;
@@ -140,7 +141,10 @@ void Session::judge_delta(XdsType type) {
     return claimed != versions.end() && claimed->second == resource_version(resource) &&
            !contains(s.leftovers, resource.name);
   });
-  s.delivered = type == XdsType::kEndpoint ? without(kept, std::exchange(rewarmed_, {})) : kept;
+  s.delivered = type != XdsType::kEndpoint          ? kept
+                : !of(XdsType::kCluster).subscribed ? ResourceSet::none()
+                                                    : without(kept, rewarmed_);
+  if (type == XdsType::kEndpoint) NameSet().swap(rewarmed_);
   s.sent = s.acked = kept;
   if (kept == wanted(s)) s.announced = kept->version();
   NameSet others;
@@ -169,7 +173,8 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   // A proxy drops the resources that clusters and listeners name by itself, after those.
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
-    if (names.empty() || !p.subscribed) continue;
+    const bool unheard = !p.subscribed && !(resumed_ && parent == XdsType::kCluster);
+    if (names.empty() || unheard) continue;
     // A parent that the last stream left over may name them.
     if (!p.sent || p.awaiting || leaves_over(p)) {
       names.clear();

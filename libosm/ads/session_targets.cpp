@@ -243,19 +243,22 @@ void Session::expire_warming(SteadyTime now) {
 
 // Make before break: a listener or route keeps its older version while the new one starts to name
 // clusters that are warming. Requests to those would get 503. A proxy that reconnects keeps the
-// version that it claims.
+// version that it claims, also until it tells its clusters: Envoy asks for clusters last while some
+// warm.
 std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet& goal,
                                                  NameSet& unknown) {
   const TypeState& s = of(type);
   std::vector<EncodedPtr> former;
-  if (warming_.empty()) return former;
+  const bool knows_clusters = of(XdsType::kCluster).subscribed;
+  if (warming_.empty() && knows_clusters) return former;
   // A proxy that renews a subscription is sent everything again, and still holds its accepted
   // content.
   const ResourceSetPtr& before = s.delivered ? s.delivered : s.acked;
   for (const EncodedPtr& resource : changed(before, goal)) {
     const EncodedPtr held = before ? before->find(resource->name) : nullptr;
     const auto starts_cold = [&](const auto& reference) {
-      return reference.type == XdsType::kCluster && warming_.contains(reference.name) &&
+      return reference.type == XdsType::kCluster &&
+             (warming_.contains(reference.name) || !knows_clusters) &&
              !(held &&
                std::binary_search(held->references.begin(), held->references.end(), reference));
     };

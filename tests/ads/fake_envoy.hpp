@@ -1,11 +1,11 @@
 // An ADS client that behaves as Envoy 1.40 was seen to: it applies the good members of what it
-// refuses, holds back its CDS answer while clusters warm, and asks for listeners once they are
-// warm. In SotW it re-asks for the endpoints of a changed cluster with a request that looks like an
-// ACK, sends names in any order, can send two first requests of a type, and neither accepts nor
-// refuses a response of a type of which it watches nothing any more. In delta it asks
-// nothing for a changed cluster, removes what a refused response removes, and claims none of its
-// good members. Polices the server: nonces go up by one, only what was subscribed is sent, nothing
-// twice.
+// refuses, holds back its CDS requests while clusters warm, on a new stream too, and asks for
+// listeners once they are warm. In SotW it re-asks for the endpoints of a changed cluster with a
+// request that looks like an ACK, sends names in any order, can send two first requests of a type,
+// and neither accepts nor refuses a response of a type of which it watches nothing any more. In
+// delta it asks nothing for a changed cluster, removes what a refused response removes, and claims
+// none of its good members. Polices the server: nonces go up by one, only what was subscribed is
+// sent, nothing twice.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -69,7 +69,10 @@ class FakeEnvoy {
     for (XdsType type : order_) {
       of(type).nonce.clear();
       of(type).asked = false;
-      if (wanted(type)) ask(type);
+      if (type == XdsType::kCluster && warming())
+        cds_answers_.push_back({type, "", {}, false});
+      else if (wanted(type))
+        ask(type);
     }
   }
 
@@ -155,6 +158,14 @@ class FakeEnvoy {
     const Type& secrets = types_[index_of(XdsType::kSecret)];
     return std::any_of(secrets.names.begin(), secrets.names.end(),
                        [&](const std::string& name) { return !secrets.applied.contains(name); });
+  }
+
+  // After Envoy's initial_fetch_timeout. False: nothing warmed.
+  bool gives_up_warming() {
+    if (waiting_for_endpoints_.empty()) return false;
+    waiting_for_endpoints_.clear();
+    settle();
+    return true;
   }
 
   const std::map<std::string, EncodedPtr>& applied(XdsType type) const {

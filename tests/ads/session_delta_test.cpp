@@ -450,6 +450,33 @@ TEST_SUITE("ads::Session delta") {
     CHECK_FALSE(next_of_other());
   }
 
+  // Envoy's requests for clusters wait while one of them is warming, on a new stream too.
+  TEST_CASE_FIXTURE(Fixture, "a proxy that asks for clusters last keeps its routes and endpoints") {
+    const auto route_to = [](const std::string& to) {
+      return resource(kRds, "r", "to" + to, {{kCds, to}});
+    };
+    put(kCds, {cluster("b", "1"), cluster("warming", "1")});
+    put(kEds, {endpoints("b", "e"), endpoints("warming", "e")});
+    put(kRds, {route_to("b"), route("other", "new")});
+    // It holds the cluster a too, which has left the mesh. The endpoints may be of a former stream.
+    ask(kEds, {"a", "warming"}, {endpoints("a", "e"), endpoints("warming", "e")});
+    CHECK(settle(kEds) == "warming=e");
+    ask(kRds, {"other", "r"}, {route_to("a"), route("other", "old")});
+    CHECK(settle(kRds) == "other=new");
+    CHECK_FALSE(next());
+    SUBCASE("until the clusters are there") {
+      ask(kCds, {}, {cluster("a", "1"), cluster("warming", "1")});
+      CHECK(settle(kCds) == "b=1");
+      CHECK(settle(kRds) == "r=tob");
+    }
+    SUBCASE("for eight seconds at most") {
+      REQUIRE(session.deadline());
+      CHECK(*session.deadline() == now + Session::kHeldBound);
+      now = *session.deadline();
+      CHECK(settle(kRds) == "r=tob");
+    }
+  }
+
   // A resource that left the mesh while its first response was on the way was never accepted.
   TEST_CASE_FIXTURE(Fixture, "a refused resource that left the mesh withholds no other one") {
     put(kCds, {cluster("a", "1"), cluster("b", "1")});

@@ -146,6 +146,7 @@ struct Life {
   SteadyTime now{};
   int closes = 0;
   int moves = 0;
+  int given_up = 0;  // clusters that Envoy warmed for longer than it waits
 
   Life(XdsVariant v, std::mt19937_64& r, Mesh& m) : variant(v), random(r), mesh(m) { begin(); }
 
@@ -206,6 +207,10 @@ struct Life {
       const bool delivered = deliver();
       const bool moved = request() || delivered;
       if (!moved && !session->next_response(now)) {
+        if (envoy.gives_up_warming()) {
+          ++given_up;
+          continue;
+        }
         if (!session->deadline()) return;
         now += Session::kExpandedBound;  // removed clusters are not kept for ever
       } else if (!moved) {
@@ -343,6 +348,7 @@ void live_in_peace(XdsVariant variant, std::uint64_t seed) {
   CHECK(life.envoy.premature == 0);
   CHECK(life.envoy.starved == 0);
   CHECK(life.closes == 0);
+  CHECK(life.given_up == 0);
   check_like_fresh(life);
 }
 
