@@ -26,7 +26,7 @@ std::string_view product_version() { return \"@PROJECT_VERSION@\"; }
   target_sources(${target} PRIVATE ${source})
 endfunction()
 
-# The chart, for `osm install`. The plugin's install/chart.hpp declares what this defines.
+# The chart, for `osm install`. The room install's chart.hpp declares what this defines.
 function(osm_embed_chart target folder)
   file(GLOB files CONFIGURE_DEPENDS RELATIVE ${folder}
     ${folder}/values.yaml ${folder}/values.schema.json ${folder}/templates/*.yaml)
@@ -38,7 +38,7 @@ function(osm_embed_chart target folder)
   endforeach()
   set(source ${CMAKE_BINARY_DIR}/osm_chart.cpp)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
-"#include \"kubernetes/install/chart.hpp\"
+"#include \"install/chart.hpp\"
 
 namespace osm::inline v1::kubernetes {
 

@@ -114,6 +114,9 @@ osm_pkg_config(osm-azure LIBRARY osm_azure INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR
 osm_pkg_config(osm-kubernetes LIBRARY osm_kubernetes INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm on Kubernetes: the API server's objects, pods as endpoints"
   REQUIRES osm-net PRIVATE yaml-cpp fmt libcrypto)
+osm_pkg_config(osm-install LIBRARY osm_install INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's installation on Kubernetes: the chart, its objects in a cluster, and their check"
+  REQUIRES osm-kubernetes PRIVATE re2 fmt libcrypto)
 osm_pkg_config(osm-etcd LIBRARY osm_etcd INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's certificate authority in etcd" REQUIRES osm-net PRIVATE libcrypto)
 osm_pkg_config(osm-vault LIBRARY osm_vault INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}

@@ -43,7 +43,7 @@ function(osm_product name)
       $<TARGET_PROPERTY:osm_hardening,INTERFACE_LINK_OPTIONS>)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${exports})
     if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_DEBUG}" MATCHES "fsanitize")
-      # A symbol that is missing here is hidden in libosm: mark its definition with OSM_API.
+      # A symbol that is missing here is hidden in the library that has it: mark its definition with OSM_API.
       target_link_options(${target} PRIVATE -Wl,-z,defs)
     endif()
   endif()
@@ -67,7 +67,8 @@ osm_product(net ROOMS net HIDDEN osm_boost_asio ${json_of_vm} LINK osm::osm Thre
 osm_product(vm ROOMS vm HIDDEN ${json_of_vm} LINK osm::osm PRIVATE fmt::fmt)
 osm_product(dns ROOMS dns LINK osm::osm PRIVATE c-ares::cares)
 osm_product(azure ROOMS azure HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp OpenSSL::Crypto)
-osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp re2::re2 fmt::fmt OpenSSL::Crypto)
+osm_product(kubernetes ROOMS kubernetes HIDDEN ${json_of_vm} LINK osm::net PRIVATE yaml-cpp fmt::fmt OpenSSL::Crypto)
+osm_product(install ROOMS install HIDDEN ${json_of_vm} LINK osm::kubernetes PRIVATE re2::re2 fmt::fmt OpenSSL::Crypto)
 osm_product(etcd ROOMS etcd HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(vault ROOMS vault HIDDEN ${json_of_vm} LINK osm::net PRIVATE OpenSSL::Crypto)
 osm_product(cert_manager ROOMS cert_manager HIDDEN ${json_of_vm} LINK osm::kubernetes PRIVATE OpenSSL::Crypto)

@@ -24,22 +24,8 @@ SOURCE = HERE.parent.parent
 GCC, CLANG = "g++", "clang++-16"
 C_COMPILERS = ("gcc", "clang-16")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
-LIBRARIES = [
-    "osm",
-    "osm_net",
-    "osm_vm",
-    "osm_dns",
-    "osm_azure",
-    "osm_kubernetes",
-    "osm_cert_manager",
-    "osm_etcd",
-    "osm_vault",
-    "osm_remote",
-    "osm_admin",
-    "osm_machine",
-    "osm_c",
-    "osm_testing",
-]
+PRODUCTS = "net vm dns azure kubernetes install cert_manager etcd vault remote admin machine c testing"
+LIBRARIES = ["osm", *(f"osm_{product}" for product in PRODUCTS.split())]
 MODULES = [library.replace("_", "-") for library in LIBRARIES]  # of pkg-config
 C_HEADER = "osm/c/osm_c.h"
 
@@ -366,7 +352,7 @@ def find_package(place):
         work = place.fresh(f"find_package-{compiler}")
         configure(place, HERE / "find_package", work, compiler, prefix, f"-DBUILD_SHARED_LIBS={shared}")
         place.run("cmake", "--build", work, "-j2")
-        for name in ("front_door", "mesh", "machines", "agent"):
+        for name in ("front_door", "mesh", "machines", "agent", "chart"):
             run_program(place, work / name)
             require(links_libosm(place, work / name) == (shared == "ON"), f"{name}: wrong flavour")
             say(f"find_package: {compiler} {'shared' if shared == 'ON' else 'static'} {name}")

@@ -36,6 +36,7 @@ TARGETS = {
     "testing",
     "envoy_api",
     "kubernetes",
+    "install",
     "vault",
     "etcd",
     "cert_manager",

@@ -5,7 +5,7 @@
 #include <boost/json.hpp>
 
 #include "fuzz/fuzz.hpp"
-#include "kubernetes/install/template.hpp"
+#include "install/template.hpp"
 
 using namespace osm;
 using namespace osm::fuzz;

@@ -1,6 +1,5 @@
 // CRDs and webhooks that somebody deletes or changes are restored, or reported, as the account
-// may; what is as wanted is read from the server's cache only; manifests are as the daemons want
-// them.
+// may; what is as wanted is read from the server's cache only.
 #include "kubernetes/upkeep/reconciler.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +10,6 @@
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
 #include "kubernetes/upkeep/webhooks.hpp"
-#include "osm/kubernetes/install.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -350,28 +348,6 @@ TEST_SUITE("kubernetes::Reconciler") {
     refused = false;
     executor.run_for(1min);
     CHECK(api.count(kEvents) == 1);
-  }
-
-  TEST_CASE_FIXTURE(UpkeepFixture, "the chart holds the webhooks that the daemons want") {
-    for (const bool beside : {false, true}) {
-      const auto manifests =
-          render_chart({.osm_namespace = "blue-system",
-                        .settings = {"osm.meshName=blue",
-                                     beside ? "osm.besideOsmV1=true" : "osm.besideOsmV1=false"}});
-      REQUIRE(manifests.ok());
-      const WebhookNames names{"blue", "blue-system", {}, beside};
-      std::size_t compared = 0;
-      for (const json::object& wanted :
-           {mutating_webhook(names), validating_webhook(names, spec::mesh_kinds())}) {
-        for (const Manifest& manifest : *manifests) {
-          const json::value object = json::parse(manifest.json);
-          if (object.at("kind") != wanted.at("kind")) continue;
-          CHECK(holds(object, wanted));
-          ++compared;
-        }
-      }
-      CHECK(compared == 2);
-    }
   }
 
   TEST_CASE_FIXTURE(UpkeepFixture, "each namespace is asked about by one injector only") {

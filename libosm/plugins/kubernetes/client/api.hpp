@@ -1,7 +1,8 @@
 // The part of the Kubernetes API that this plugin uses: objects of resources, read, written and
 // watched.
 //
-// One implementation talks to a server (api_client); tests use one in memory.
+// One implementation talks to a server (api_client); tests use one in memory. Names with OSM_API
+// are those that osm::install calls.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "osm/detail/api.hpp"
 #include "osm/net/http.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
@@ -20,7 +22,7 @@
 namespace osm::inline v1::kubernetes {
 
 // The API server's names of a kind.
-struct Resource {
+struct OSM_API Resource {
   std::string_view group;  // empty: core
   std::string_view version;
   std::string_view plural;
@@ -44,13 +46,13 @@ struct Metadata {
   std::string uid;
   std::string version;  // resourceVersion
 };
-Metadata metadata_of(const boost::json::object& object);
+OSM_API Metadata metadata_of(const boost::json::object& object);
 
 // True if the resource version `have` is `wanted` or a later one of the same kind.
 bool not_older(const std::string& have, const std::string& wanted);
 
 // Overwrites the data of the Secret `secret`, and keeps the rest.
-void erase_data(boost::json::object& secret);
+OSM_API void erase_data(boost::json::object& secret);
 
 // The members that every object needs; the caller adds the others.
 boost::json::object new_object(const Resource& resource, const std::string& ns,
@@ -167,7 +169,7 @@ class Api {
 
 // All pages of a list. Failure: the API's; kDeadlineExceeded. Blocking: until the server answers,
 // half a minute per page at most; not from an event loop.
-Result<std::vector<boost::json::object>> list_all(Api& api, ListRequest request);
+OSM_API Result<std::vector<boost::json::object>> list_all(Api& api, ListRequest request);
 
 // Merges `change` into a Secret, if it is still the object `known`, of which the metadata suffice.
 // Texts of secrets are erased in `change` and in the answer. Result: the metadata now. Failure,

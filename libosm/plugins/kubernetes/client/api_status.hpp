@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <string_view>
 
+#include "osm/detail/api.hpp"
 #include "osm/net/http.hpp"
 #include "osm/result.hpp"
 
@@ -15,6 +16,6 @@ namespace osm::inline v1::kubernetes {
 Error error_of_status(const boost::json::object& status, std::string_view what);
 
 // The error of a response with a status of 300 or more; its body may be a Status, or anything.
-Error error_of_response(const net::Response& response, std::string_view what);
+OSM_API Error error_of_response(const net::Response& response, std::string_view what);
 
 }  // namespace osm::inline v1::kubernetes

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/detail/api.hpp"
 #include "osm/object.hpp"
 #include "osm/values/workload.hpp"
 
@@ -39,7 +40,7 @@ DecodedPod decode_pod(const Object& object);
 
 // "envoy-bootstrap-config-<uuid>": the Secret that the injector makes for one proxy.
 inline constexpr std::string_view kBootstrapSecretPrefix = "envoy-bootstrap-config-";
-std::string bootstrap_secret(const ProxyId& proxy_id);
+OSM_API std::string bootstrap_secret(const ProxyId& proxy_id);
 
 // True if a pod with this spec mounts the Secret.
 bool mounts_secret(const boost::json::object& spec, const std::string& secret);

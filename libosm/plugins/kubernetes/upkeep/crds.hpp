@@ -9,18 +9,20 @@
 #include <string_view>
 #include <vector>
 
+#include "osm/detail/api.hpp"
+
 namespace osm::inline v1::kubernetes {
 
 // One YAML document each, ordered by file.
-std::vector<std::string_view> crd_texts();
+OSM_API std::vector<std::string_view> crd_texts();
 
 // The same as JSON.
-std::vector<boost::json::object> crds();
+OSM_API std::vector<boost::json::object> crds();
 
 // "1.2.3", of this library.
-std::string_view product_version();
+OSM_API std::string_view product_version();
 
 // True if the object's label app.kubernetes.io/version is that of a newer library.
-bool is_newer(const boost::json::object& object);
+OSM_API bool is_newer(const boost::json::object& object);
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,4 +1,4 @@
-#include "kubernetes/install/installed.hpp"
+#include "install/installed.hpp"
 
 #include <fmt/format.h>
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "install/installed.hpp"
+#include "install/stored_versions.hpp"
 #include "kubernetes/client/api.hpp"
 #include "kubernetes/client/api_status.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/install/installed.hpp"
-#include "kubernetes/install/stored_versions.hpp"
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/install.hpp"

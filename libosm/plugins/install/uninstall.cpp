@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "install/installed.hpp"
 #include "kubernetes/client/api.hpp"
-#include "kubernetes/install/installed.hpp"
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/labels.hpp"
 #include "osm/kubernetes/install.hpp"

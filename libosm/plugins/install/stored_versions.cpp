@@ -1,4 +1,4 @@
-#include "kubernetes/install/stored_versions.hpp"
+#include "install/stored_versions.hpp"
 
 #include <fmt/format.h>
 

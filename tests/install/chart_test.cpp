@@ -1,5 +1,5 @@
 // The chart's rights and limits are those that the programs need: the kinds that the controller
-// reads, and the webhook configurations that the daemons keep.
+// reads, and the webhook configurations that the daemons keep, which it holds too.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "kubernetes/upkeep/reconciler.hpp"
 #include "kubernetes/upkeep/webhooks.hpp"
 #include "osm/kubernetes/install.hpp"
 #include "osm/spec/kinds.hpp"
@@ -73,7 +74,15 @@ std::string lines_of(const json::object& configuration) {
   return out;
 }
 
-TEST_SUITE("kubernetes.chart") {
+// The mesh "blue", without or beside an OSM v1.2.
+ChartOptions blue(bool beside) {
+  return {
+      .osm_namespace = "blue-system",
+      .settings = {"osm.meshName=blue", beside ? "osm.besideOsmV1=true" : "osm.besideOsmV1=false"},
+      .api_versions = {kPolicies}};
+}
+
+TEST_SUITE("install.chart") {
   TEST_CASE("the controller may get, list and watch each kind of the mesh") {
     std::set<std::string> granted;
     for (const char* kind : {"ClusterRole", "Role"})
@@ -94,15 +103,22 @@ TEST_SUITE("kubernetes.chart") {
       }
   }
 
+  TEST_CASE("the chart holds the webhooks that the daemons want") {
+    for (const bool beside : {false, true}) {
+      const WebhookNames names{"blue", "blue-system", {}, beside};
+      for (const json::object& wanted :
+           {mutating_webhook(names), validating_webhook(names, spec::mesh_kinds())}) {
+        const auto found = objects(text_at(wanted, "kind"), blue(beside));
+        REQUIRE(found.size() == 1);
+        CHECK(holds(found.front(), wanted));
+      }
+    }
+  }
+
   TEST_CASE("the daemons may put back the webhooks that they want, and no others") {
     for (const bool beside : {false, true}) {
       const WebhookNames names{"blue", "blue-system", {}, beside};
-      const auto policies =
-          objects("ValidatingAdmissionPolicy",
-                  {.osm_namespace = "blue-system",
-                   .settings = {"osm.meshName=blue",
-                                beside ? "osm.besideOsmV1=true" : "osm.besideOsmV1=false"},
-                   .api_versions = {kPolicies}});
+      const auto policies = objects("ValidatingAdmissionPolicy", blue(beside));
       REQUIRE(policies.size() == 2);
       std::string installed;
       for (const json::value& variable : list_at(map_at(policies.front(), "spec"), "variables"))

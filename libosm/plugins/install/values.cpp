@@ -1,4 +1,4 @@
-#include "kubernetes/install/values.hpp"
+#include "install/values.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

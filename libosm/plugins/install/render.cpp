@@ -8,11 +8,11 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "install/chart.hpp"
+#include "install/installed.hpp"
+#include "install/template.hpp"
+#include "install/values.hpp"
 #include "kubernetes/client/yaml.hpp"
-#include "kubernetes/install/chart.hpp"
-#include "kubernetes/install/installed.hpp"
-#include "kubernetes/install/template.hpp"
-#include "kubernetes/install/values.hpp"
 #include "kubernetes/upkeep/crds.hpp"
 #include "osm/kubernetes/install.hpp"
 

@@ -1,14 +1,14 @@
 // Templates of the chart expand as Helm expands them; other templates are refused with their line.
 //
 // Helm is the reference: tools.chart compares whole charts with it.
-#include "kubernetes/install/template.hpp"
+#include "install/template.hpp"
 
 #include <doctest/doctest.h>
 
 #include <boost/json/parse.hpp>
 #include <string>
 
-#include "kubernetes/install/chart.hpp"
+#include "install/chart.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -38,7 +38,7 @@ std::string refused(std::string_view text) {
 
 }  // namespace
 
-TEST_SUITE("kubernetes.template") {
+TEST_SUITE("install.template") {
   TEST_CASE("values are printed in their place") {
     CHECK(expanded("a: {{ .Values.name }}-{{.Values.count}} # {{ .Release.Namespace }}") ==
           "a: web-3 # mesh");

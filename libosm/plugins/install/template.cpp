@@ -1,4 +1,4 @@
-#include "kubernetes/install/template.hpp"
+#include "install/template.hpp"
 
 #include <fmt/format.h>
 

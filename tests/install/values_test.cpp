@@ -1,5 +1,5 @@
 // Values are merged, assigned and checked; a wrong value is named with its path.
-#include "kubernetes/install/values.hpp"
+#include "install/values.hpp"
 
 #include <doctest/doctest.h>
 
@@ -48,7 +48,7 @@ bool contains(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_SUITE("kubernetes.values") {
+TEST_SUITE("install.values") {
   TEST_CASE("settings are assigned as Helm assigns them") {
     CHECK(set("a.b=1,a.c=true,d=x y") == R"({"a":{"b":1,"c":true},"d":"x y"})");
     CHECK(set("a[0].b=x,a[0].c=2,a[1].b=y") == R"({"a":[{"b":"x","c":2},{"b":"y"}]})");
