@@ -23,8 +23,9 @@ auto elements_of(const Field& field, std::string_view what, Read read)
 }
 
 ServiceIdentity denied_account_of(const Field& element) {
-  if (!element.required_map({"namespace", "name"})) return {};
-  return {required_label(element["namespace"]), required_subdomain(element["name"])};
+  const auto [map, ns, name] = element.required_map("namespace", "name");
+  if (!map) return {};
+  return {required_label(ns), required_subdomain(name)};
 }
 
 ProxyId denied_proxy_of(const Field& element) {
@@ -48,13 +49,14 @@ DecodedPolicy decode_denylist(const Object& object) {
   const Field spec = reader.root()["spec"];
   DecodedPolicy decoded;
   if (spec.required().value() != nullptr && spec.value()->is_object()) {
-    spec.element("field", [](const Field& map) {
-      return map.required_map({"serviceAccounts", "proxyUUIDs", "reason"});
-    });
+    const auto [map, denied_accounts, denied_proxies, reason] = [&] {
+      const Findings::Element field(reader.findings(), "field");
+      return spec.required_map("serviceAccounts", "proxyUUIDs", "reason");
+    }();
     Denylist list;
-    list.reason = spec["reason"].element("field", reason_of).value_or("");
-    auto accounts = elements_of(spec["serviceAccounts"], "element", denied_account_of);
-    auto proxies = elements_of(spec["proxyUUIDs"], "element", denied_proxy_of);
+    list.reason = reason.element("field", reason_of).value_or("");
+    auto accounts = elements_of(denied_accounts, "element", denied_account_of);
+    auto proxies = elements_of(denied_proxies, "element", denied_proxy_of);
     if (accounts && proxies) {
       list.accounts = *std::move(accounts);
       list.proxies = *std::move(proxies);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <set>
 
+#include "base/json.hpp"
 #include "base/numbers.hpp"
 #include "model/host.hpp"
 #include "model/ip_address.hpp"
@@ -26,9 +27,9 @@ std::string lower(std::string text) {
 
 EgressPort port_of(const Field& field, bool has_hosts) {
   EgressPort out;
-  if (!field.required_map({"number", "protocol"})) return out;
-  out.number = field["number"].required().port().value_or(Port{});
-  const Field protocol = field["protocol"];
+  const auto [map, number, protocol] = field.required_map("number", "protocol");
+  if (!map) return out;
+  out.number = number.required().port().value_or(Port{});
   const std::string word = lower(protocol.required_text());
   constexpr auto kWords =
       std::to_array<std::string_view>({"http", "https", "tcp", "tcp-server-first"});
@@ -95,29 +96,28 @@ void read_networks(const Field& field, Egress& out) {
 // group it allows less.
 void read_matches(const Field& matches, Egress& out) {
   for (const Field& field : matches.list()) {
-    const auto* kind = field["kind"].value() ? field["kind"].value()->if_string() : nullptr;
-    if (kind != nullptr && std::string_view(*kind) == kinds::kUpstreamTrafficSetting.kind) {
-      field.required_map({"apiGroup", "kind", "name"});
-      const std::string api = field["apiGroup"].required_text();
-      if (!api.empty() && api != kPolicyApi)
-        field["apiGroup"].refuse("must be " + std::string(kPolicyApi));
+    if (text_at(*field.value(), "kind") == kinds::kUpstreamTrafficSetting.kind) {
+      const auto [map, group, kind, name] = field.required_map("apiGroup", "kind", "name");
+      const std::string api = group.required_text();
+      if (!api.empty() && api != kPolicyApi) group.refuse("must be " + std::string(kPolicyApi));
       if (!out.setting.empty())
         field.refuse("is the second UpstreamTrafficSetting; an Egress has one at most");
-      out.setting = required_subdomain(field["name"]);
+      out.setting = required_subdomain(name);
       continue;
     }
     if (!out.route_groups) out.route_groups.emplace();
-    const auto group = field.element("match", [&](const Field& match) {
-      if (!match.required_map({"apiGroup", "kind", "name"})) return std::string();
-      const std::string api = match["apiGroup"].required_text();
-      const std::string name = match["kind"].required_text();
-      if (!api.empty() && !name.empty() &&
-          (api != kRouteGroupApi || name != kinds::kHttpRouteGroup.kind))
+    const auto route_group = field.element("match", [&](const Field& match) {
+      const auto [map, group, kind, name] = match.required_map("apiGroup", "kind", "name");
+      if (!map) return std::string();
+      const std::string api = group.required_text();
+      const std::string word = kind.required_text();
+      if (!api.empty() && !word.empty() &&
+          (api != kRouteGroupApi || word != kinds::kHttpRouteGroup.kind))
         match.refuse("must be an HTTPRouteGroup of " + std::string(kRouteGroupApi) +
                      " or an UpstreamTrafficSetting of " + std::string(kPolicyApi));
-      return required_subdomain(match["name"]);
+      return required_subdomain(name);
     });
-    if (group) out.route_groups->push_back(*group);
+    if (route_group) out.route_groups->push_back(*route_group);
   }
 }
 
@@ -132,34 +132,34 @@ void check_cost(const Field& spec, const Egress& egress) {
                        ErrorCode::kTooLarge);
 }
 
-void note_open_ports(const Field& spec, const Egress& egress) {
+void note_open_ports(const Field& hosts, const Egress& egress) {
   if (!egress.hosts || egress.networks) return;
   for (const EgressPort& port : egress.ports)
     if (port.protocol == EgressProtocol::kTcp || port.protocol == EgressProtocol::kTcpServerFirst)
-      return spec["hosts"].note("do not narrow tcp ports: port " +
-                                std::to_string(number(port.number)) +
-                                " is open to every address; give spec.ipAddresses");
+      return hosts.note("do not narrow tcp ports: port " + std::to_string(number(port.number)) +
+                        " is open to every address; give spec.ipAddresses");
 }
 
 Egress egress_of(const Field& spec, const std::string& ns) {
   Egress out;
-  if (!spec.required_map({"sources", "hosts", "ipAddresses", "ports", "matches"})) return out;
-  out.sources = spec["sources"].required().elements(
+  const auto [map, sources, hosts, addresses, ports, matches] =
+      spec.required_map("sources", "hosts", "ipAddresses", "ports", "matches");
+  if (!map) return out;
+  out.sources = sources.required().elements(
       "source", [&](const Field& field) { return own_account(field, "Egress", ns); });
-  const auto* hosts = spec["hosts"].value();
-  const bool has_hosts = hosts != nullptr && hosts->is_array() && !hosts->as_array().empty();
+  const auto* list = hosts.value();
+  const bool has_hosts = list != nullptr && list->is_array() && !list->as_array().empty();
   std::set<Port> numbers;
-  out.ports = spec["ports"].required().elements("port", [&](const Field& field) {
+  out.ports = ports.required().elements("port", [&](const Field& field) {
     const EgressPort port = port_of(field, has_hosts);
     numbers.insert(port.number);
     return port;
   });
-  out.hosts =
-      written(spec["hosts"], "host", [&](const Field& field) { return host_of(field, numbers); });
-  read_networks(spec["ipAddresses"], out);
-  read_matches(spec["matches"], out);
+  out.hosts = written(hosts, "host", [&](const Field& field) { return host_of(field, numbers); });
+  read_networks(addresses, out);
+  read_matches(matches, out);
   check_cost(spec, out);
-  note_open_ports(spec, out);
+  note_open_ports(hosts, out);
   return out;
 }
 

@@ -21,23 +21,24 @@ constexpr auto kStatusCodes = std::to_array<std::int64_t>(
 constexpr DurationRule kAnswerTime{std::chrono::milliseconds(1), std::chrono::minutes(1),
                                    "from 1ms to 1m, such as 20ms or 1s"};
 
-// Fields that both kinds of limits have. The map itself is checked by the caller.
-RateLimitServer server_of(const Field& limit) {
+// Fields that both kinds of limits have.
+RateLimitServer server_of(const Field& service, const Field& domain, const Field& timeout,
+                          const Field& fail_open) {
   RateLimitServer out;
-  if (const Field service = limit["rateLimitService"]; service.required_map({"host", "port"})) {
-    out.host = host_of(service["host"].required());
-    out.port = service["port"].listed_port().value_or(Port{});
+  if (const auto [map, host, port] = service.required_map("host", "port"); map) {
+    out.host = host_of(host.required());
+    out.port = port.listed_port().value_or(Port{});
   }
-  out.domain = limit["domain"].required_text();
-  out.timeout = duration_of(limit["timeout"], kAnswerTime).value_or(out.timeout);
-  out.fail_open = limit["failOpen"].boolean().value_or(out.fail_open);
+  out.domain = domain.required_text();
+  out.timeout = duration_of(timeout, kAnswerTime).value_or(out.timeout);
+  out.fail_open = fail_open.boolean().value_or(out.fail_open);
   return out;
 }
 
 // At least one. Envoy refuses a descriptor without entries.
 std::vector<Field> entries_of(const Field& descriptor) {
-  if (!descriptor.required_map({"entries"})) return {};
-  const Field entries = descriptor["entries"];
+  const auto [map, entries] = descriptor.required_map("entries");
+  if (!map) return {};
   std::vector<Field> list = entries.required().list();
   if (entries.present() && list.empty()) entries.refuse("must have an entry");
   return list;
@@ -102,24 +103,29 @@ RateLimitEntry entry_of(const Field& field, int& cost) {
   const std::string chosen =
       only_member(field, {"genericKey", "remoteAddress", "requestHeader", "headerValueMatch"});
   const Field entry = field[chosen];
-  if (chosen == "genericKey" && entry.required_map({"value", "key"})) {
+  if (chosen == "genericKey") {
+    const auto [map, value, key] = entry.required_map("value", "key");
+    if (!map) return out;
     out.kind = Kind::kGenericKey;
-    out.value = value_of(entry["value"]);
-    out.key = entry["key"].text().value_or("");
+    out.value = value_of(value);
+    out.key = key.text().value_or("");
   } else if (chosen == "remoteAddress") {
     out.kind = Kind::kRemoteAddress;
     if (entry.required_map() && !entry.members().empty()) entry.refuse("must be {}");
-  } else if (chosen == "requestHeader" && entry.required_map({"name", "key"})) {
+  } else if (chosen == "requestHeader") {
+    const auto [map, name, key] = entry.required_map("name", "key");
+    if (!map) return out;
     out.kind = Kind::kRequestHeader;
-    out.header = header_name_of(entry["name"]);
-    out.key = entry["key"].required_text();
-  } else if (chosen == "headerValueMatch" &&
-             entry.required_map({"value", "headers", "key", "expectMatch"})) {
+    out.header = header_name_of(name);
+    out.key = key.required_text();
+  } else if (chosen == "headerValueMatch") {
+    const auto [map, value, headers, key, expect_match] =
+        entry.required_map("value", "headers", "key", "expectMatch");
+    if (!map) return out;
     out.kind = Kind::kHeaderValueMatch;
-    out.value = value_of(entry["value"]);
-    out.key = entry["key"].text().value_or("");
-    out.expect_match = entry["expectMatch"].boolean().value_or(true);
-    const Field headers = entry["headers"];
+    out.value = value_of(value);
+    out.key = key.text().value_or("");
+    out.expect_match = expect_match.boolean().value_or(true);
     for (const Field& header : headers.required().list())
       out.headers.push_back(condition_of(header, cost));
     if (headers.present() && out.headers.empty()) headers.refuse("must have a header");
@@ -128,8 +134,9 @@ RateLimitEntry entry_of(const Field& field, int& cost) {
 }
 
 std::pair<std::string, std::string> pair_of(const Field& field) {
-  if (!field.required_map({"key", "value"})) return {};
-  return {field["key"].required_text(), value_of(field["value"])};
+  const auto [map, key, value] = field.required_map("key", "value");
+  if (!map) return {};
+  return {key.required_text(), value_of(value)};
 }
 
 }  // namespace
@@ -142,10 +149,10 @@ std::uint32_t refusal_status_of(const Field& field) {
 }
 
 std::optional<TcpGlobalRateLimit> tcp_global_limit_of(const Field& field) {
-  if (!field.optional_map({"rateLimitService", "domain", "descriptors", "timeout", "failOpen"}))
-    return std::nullopt;
-  TcpGlobalRateLimit out{server_of(field), {}};
-  const Field descriptors = field["descriptors"];
+  const auto [map, service, domain, descriptors, timeout, fail_open] =
+      field.optional_map("rateLimitService", "domain", "descriptors", "timeout", "failOpen");
+  if (!map) return std::nullopt;
+  TcpGlobalRateLimit out{server_of(service, domain, timeout, fail_open), {}};
   for (const Field& descriptor : descriptors.required().list()) {
     auto& pairs = out.descriptors.emplace_back();
     for (const Field& entry : entries_of(descriptor)) pairs.push_back(pair_of(entry));
@@ -155,14 +162,15 @@ std::optional<TcpGlobalRateLimit> tcp_global_limit_of(const Field& field) {
   return out;
 }
 
-std::optional<HttpGlobalRateLimit> http_global_limit_of(const Field& field) {
-  if (!field.optional_map({"rateLimitService", "domain", "descriptors", "timeout", "failOpen",
-                           "enableXRateLimitHeaders", "responseStatusCode"}))
-    return std::nullopt;
-  HttpGlobalRateLimit out{.server = server_of(field)};
-  out.quota_headers = field["enableXRateLimitHeaders"].boolean().value_or(false);
-  out.status = refusal_status_of(field["responseStatusCode"]);
-  return out;
+void read_http_global_limit(const Field& field, UpstreamLimits& out, int& cost) {
+  const auto [map, service, domain, descriptors, timeout, fail_open, quota_headers, status] =
+      field.optional_map("rateLimitService", "domain", "descriptors", "timeout", "failOpen",
+                         "enableXRateLimitHeaders", "responseStatusCode");
+  if (!map) return;
+  out.global_http = HttpGlobalRateLimit{.server = server_of(service, domain, timeout, fail_open),
+                                        .quota_headers = quota_headers.boolean().value_or(false),
+                                        .status = refusal_status_of(status)};
+  out.descriptors = descriptors_of(descriptors, cost);
 }
 
 std::vector<RateLimitDescriptor> descriptors_of(const Field& field, int& cost) {

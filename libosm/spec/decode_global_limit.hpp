@@ -10,10 +10,9 @@
 
 namespace osm::inline v1::spec {
 
-// Absent fields: nullopt, an empty list.
+// Absent fields: nullopt, no change, an empty list. `cost`: see check_regex().
 std::optional<TcpGlobalRateLimit> tcp_global_limit_of(const Field& field);
-std::optional<HttpGlobalRateLimit> http_global_limit_of(const Field& field);
-// `cost`: see check_regex().
+void read_http_global_limit(const Field& field, UpstreamLimits& out, int& cost);
 std::vector<RateLimitDescriptor> descriptors_of(const Field& field, int& cost);
 
 // The status of an answer above a limit; absent: 429.

@@ -51,17 +51,16 @@ struct IngressSource {
 
 IngressSource ingress_source_of(const Field& field) {
   enum class As { kService, kNetwork, kPrincipal };
-  if (!field.required_map({"kind", "name", "namespace"})) return {};
-  const As kind = choice_of(field["kind"].required(),
-                            {{kinds::kService.kind, As::kService},
-                             {"IPRange", As::kNetwork},
-                             {"AuthenticatedPrincipal", As::kPrincipal}},
-                            As::kService);
-  const Field name = field["name"];
-  if (kind == As::kNetwork) return {.network = required_network(name)};
-  if (kind == As::kPrincipal) return {.principal = principal_of(name)};
-  std::string ns = required_label(field["namespace"]);
-  return {.service = ServiceName{std::move(ns), required_label(name)}};
+  const auto [map, kind, name, ns] = field.required_map("kind", "name", "namespace");
+  if (!map) return {};
+  const As as = choice_of(kind.required(),
+                          {{kinds::kService.kind, As::kService},
+                           {"IPRange", As::kNetwork},
+                           {"AuthenticatedPrincipal", As::kPrincipal}},
+                          As::kService);
+  if (as == As::kNetwork) return {.network = required_network(name)};
+  if (as == As::kPrincipal) return {.principal = principal_of(name)};
+  return {.service = ServiceName{required_label(ns), required_label(name)}};
 }
 
 // A source that is left out still limits addresses: it may have done so, and without it an https
@@ -89,9 +88,10 @@ std::string sni_host_of(const Field& field) {
 
 IngressTls tls_of(const Field& field) {
   IngressTls tls;
-  if (!field.optional_map({"skipClientCertValidation", "sniHosts"})) return tls;
-  tls.client_certificate = !field["skipClientCertValidation"].required().boolean().value_or(false);
-  for (const Field& host : field["sniHosts"].list()) tls.sni_hosts.push_back(sni_host_of(host));
+  const auto [map, skip, hosts] = field.optional_map("skipClientCertValidation", "sniHosts");
+  if (!map) return tls;
+  tls.client_certificate = !skip.required().boolean().value_or(false);
+  for (const Field& host : hosts.list()) tls.sni_hosts.push_back(sni_host_of(host));
   std::sort(tls.sni_hosts.begin(), tls.sni_hosts.end());
   tls.sni_hosts.erase(std::unique(tls.sni_hosts.begin(), tls.sni_hosts.end()), tls.sni_hosts.end());
   return tls;
@@ -99,15 +99,13 @@ IngressTls tls_of(const Field& field) {
 
 IngressTarget target_of(const Field& field, const std::string& ns) {
   IngressTarget target;
-  if (!field.required_map({"name", "port", "tls"})) return target;
-  target.service = {ns, required_label(field["name"])};
-  const Field port = field["port"];
-  if (port.required_map({"number", "protocol"})) {
-    target.target_port = port["number"].required().port().value_or(Port{});
-    const auto protocol = choice_of(port["protocol"].required(), {"http", "https"});
-    if (protocol == 1) target.tls.emplace();
+  const auto [map, name, port, tls] = field.required_map("name", "port", "tls");
+  if (!map) return target;
+  target.service = {ns, required_label(name)};
+  if (const auto [is_map, number, protocol] = port.required_map("number", "protocol"); is_map) {
+    target.target_port = number.required().port().value_or(Port{});
+    if (choice_of(protocol.required(), {"http", "https"}) == 1) target.tls.emplace();
   }
-  const Field tls = field["tls"];
   IngressTls settings = tls_of(tls);
   if (target.tls) {
     target.tls = std::move(settings);
@@ -163,15 +161,15 @@ void check_cost(const Field& spec, const IngressBackend& policy) {
                        ErrorCode::kTooLarge);
 }
 
-void note_unused(const Field& spec, const IngressBackend& policy) {
-  for (const Field& match : spec["matches"].list()) match.required_map();
-  if (!spec["matches"].list().empty())
-    spec["matches"].note("has no effect, as in OSM v1.2: a backend admits all requests");
+void note_unused(const Field& matches, const Field& sources, const IngressBackend& policy) {
+  for (const Field& match : matches.list()) match.required_map();
+  if (!matches.list().empty())
+    matches.note("has no effect, as in OSM v1.2: a backend admits all requests");
   const bool asks =
       std::any_of(policy.backends.begin(), policy.backends.end(),
                   [](const IngressTarget& one) { return one.tls && one.tls->client_certificate; });
   if (!policy.principals.empty() && !policy.backends.empty() && !asks)
-    spec["sources"].note(
+    sources.note(
         "the AuthenticatedPrincipals have no effect: no backend asks for a client certificate");
 }
 
@@ -181,11 +179,13 @@ DecodedPolicy decode_ingress_backend(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   const Field spec = reader.root()["spec"];
   IngressBackend policy;
-  if (spec.required_map({"backends", "sources", "matches"})) {
-    read_sources(spec["sources"], policy);
-    read_backends(spec["backends"], object.key.ns, policy);
+  const auto [map, backends, sources, matches] =
+      spec.required_map("backends", "sources", "matches");
+  if (map) {
+    read_sources(sources, policy);
+    read_backends(backends, object.key.ns, policy);
     check_cost(spec, policy);
-    note_unused(spec, policy);
+    note_unused(matches, sources, policy);
   }
   DecodedPolicy decoded;
   if (reader.findings().valid()) {

@@ -72,15 +72,15 @@ TracingConfig tracing_of(const Field& field, const std::string& osm_namespace,
                          const std::string& cluster_domain) {
   TracingConfig tracing;
   tracing.address = "jaeger." + osm_namespace + ".svc." + cluster_domain;
-  if (!field.optional_map({"enable", "protocol", "address", "port", "endpoint"})) return tracing;
-  tracing.enabled = field["enable"].boolean().value_or(false);
+  const auto [map, enable, protocol, address, port, endpoint] =
+      field.optional_map("enable", "protocol", "address", "port", "endpoint");
+  tracing.enabled = enable.boolean().value_or(false);
   using enum TracingProtocol;
   tracing.protocol = choice_of<TracingProtocol>(
-      field["protocol"], {{"Zipkin", kZipkin}, {"OpenTelemetry", kOpenTelemetry}}, kZipkin);
+      protocol, {{"Zipkin", kZipkin}, {"OpenTelemetry", kOpenTelemetry}}, kZipkin);
   if (tracing.protocol == kOpenTelemetry) tracing.port = kOpenTelemetryPort;
-  read_address(field["address"], tracing.address);
-  tracing.port = field["port"].port().value_or(tracing.port);
-  const Field endpoint = field["endpoint"];
+  read_address(address, tracing.address);
+  tracing.port = port.port().value_or(tracing.port);
   if (const std::string path = endpoint.text().value_or(""); !path.empty()) {
     if (!is_path(path)) endpoint.refuse("must be a path, such as /api/v2/spans");
     if (tracing.protocol == kOpenTelemetry)
@@ -93,40 +93,38 @@ TracingConfig tracing_of(const Field& field, const std::string& osm_namespace,
 // Mistyped fields are refused: ignoring one would let requests pass without authorization.
 ExternalAuthorization authorization_of(const Field& field) {
   ExternalAuthorization authorization;
-  if (!field.optional_map(
-          {"enable", "address", "port", "statPrefix", "timeout", "failureModeAllow"}))
-    return authorization;
-  authorization.enabled = field["enable"].boolean().value_or(false);
-  read_address(field["address"], authorization.address);
-  authorization.port = field["port"].port().value_or(Port{});
-  const Field prefix = field["statPrefix"];
+  const auto [map, enable, address, port, prefix, timeout, failure_mode_allow] =
+      field.optional_map("enable", "address", "port", "statPrefix", "timeout", "failureModeAllow");
+  authorization.enabled = enable.boolean().value_or(false);
+  read_address(address, authorization.address);
+  authorization.port = port.port().value_or(Port{});
   if (const std::string text = prefix.text().value_or(""); !text.empty()) {
     if (text.size() > 128 || !consists_of(text, "_-."))
       prefix.refuse("must be at most 128 letters, digits, '_', '-' and '.'");
     authorization.stat_prefix = text;
   }
-  read_duration(field["timeout"], kTimeout, authorization.timeout);
-  authorization.failure_mode_allow = field["failureModeAllow"].boolean().value_or(false);
+  read_duration(timeout, kTimeout, authorization.timeout);
+  authorization.failure_mode_allow = failure_mode_allow.boolean().value_or(false);
   if (!authorization.enabled) return authorization;
   if (authorization.address.empty())
-    field["address"].refuse("is required where enable is true: the server to ask");
+    address.refuse("is required where enable is true: the server to ask");
   if (authorization.port == Port{})
-    field["port"].refuse("is required where enable is true, from 1 to 65535");
+    port.refuse("is required where enable is true, from 1 to 65535");
   return authorization;
 }
 
 std::optional<IngressGatewayCertificate> ingress_gateway_of(const Field& field) {
-  if (!field.optional_map({"subjectAltNames", "validityDuration", "secret"})) return std::nullopt;
+  const auto [map, names, validity, secret] =
+      field.optional_map("subjectAltNames", "validityDuration", "secret");
+  if (!map) return std::nullopt;
   IngressGatewayCertificate gateway;
-  const Field names = field["subjectAltNames"];
   for (const Field& name : names.required().list())
     gateway.subject_alt_names.push_back(required_subdomain(name));
   if (names.present() && names.list().empty()) names.refuse("must have at least one host name");
-  read_duration(field["validityDuration"], kValidity, gateway.validity);
-  const Field secret = field["secret"];
-  if (secret.required_map({"name", "namespace"})) {
-    gateway.secret_name = required_subdomain(secret["name"]);
-    gateway.secret_namespace = required_label(secret["namespace"]);
+  read_duration(validity, kValidity, gateway.validity);
+  if (const auto [is_map, name, ns] = secret.required_map("name", "namespace"); is_map) {
+    gateway.secret_name = required_subdomain(name);
+    gateway.secret_namespace = required_label(ns);
   }
   return gateway;
 }
@@ -134,16 +132,16 @@ std::optional<IngressGatewayCertificate> ingress_gateway_of(const Field& field) 
 // A mistyped element refuses the MeshConfig: without it, other namespaces could claim its networks.
 std::vector<AddressAllotment> allotments_of(const Field& addresses) {
   std::vector<AddressAllotment> out;
-  if (!addresses.optional_map({"allotments"})) return out;
-  for (const Field& item : addresses["allotments"].list()) {
-    if (!item.required_map({"networks", "namespaces"})) continue;
+  const auto [map, allotments] = addresses.optional_map("allotments");
+  for (const Field& item : allotments.list()) {
+    const auto [is_map, networks, namespaces] = item.required_map("networks", "namespaces");
+    if (!is_map) continue;
     AddressAllotment& allotment = out.emplace_back();
-    const Field networks = item["networks"];
     for (const Field& network : networks.required().list())
       allotment.networks.push_back(network_of(network));
     if (networks.present() && networks.list().empty())
       networks.refuse("must have at least one network, such as 10.1.0.0/16");
-    for (const Field& name : item["namespaces"].required().list())
+    for (const Field& name : namespaces.required().list())
       allotment.namespaces.push_back(name.text() == "*" ? "*" : required_label(name));
   }
   return out;
@@ -221,7 +219,7 @@ Decoded<MeshConfig> decode_mesh_config(const Object& object, const std::string& 
   MeshConfig config;
   config.proxy.cluster_domain = cluster_domain;
   const Field spec = reader.root()["spec"];
-  if (spec.optional_map()) {
+  if (spec.present() && spec.required_map()) {
     const Field traffic = spec["traffic"];
     config.proxy.permissive =
         traffic["enablePermissiveTrafficPolicyMode"].boolean().value_or(false);

@@ -43,13 +43,14 @@ std::chrono::milliseconds required_time(const Field& field) {
 
 RetryPolicy retry_policy_of(const Field& field) {
   RetryPolicy policy;
-  if (!field.required_map({"retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval"}))
-    return policy;
-  policy.retry_on = retry_on_of(field["retryOn"]);
-  policy.per_try_timeout = required_time(field["perTryTimeout"]);
-  policy.num_retries = static_cast<std::uint32_t>(
-      field["numRetries"].required().integer(0, kMostRetries).value_or(0));
-  policy.back_off_base_interval = required_time(field["retryBackoffBaseInterval"]);
+  const auto [map, retry_on, per_try_timeout, num_retries, base_interval] =
+      field.required_map("retryOn", "perTryTimeout", "numRetries", "retryBackoffBaseInterval");
+  if (!map) return policy;
+  policy.retry_on = retry_on_of(retry_on);
+  policy.per_try_timeout = required_time(per_try_timeout);
+  policy.num_retries =
+      static_cast<std::uint32_t>(num_retries.required().integer(0, kMostRetries).value_or(0));
+  policy.back_off_base_interval = required_time(base_interval);
   return policy;
 }
 
@@ -57,16 +58,16 @@ RetryPolicy retry_policy_of(const Field& field) {
 
 DecodedPolicy decode_retry(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
-  const Field spec = reader.root()["spec"];
   Retry retry;
-  if (spec.required_map({"source", "destinations", "retryPolicy"})) {
-    retry.source = own_account(spec["source"], "Retry", object.key.ns);
-    retry.destinations =
-        spec["destinations"].required().elements("destination", [](const Field& field) {
-          const auto [ns, name] = required_reference(field, kinds::kService);
-          return ServiceName{ns, name};
-        });
-    retry.policy = retry_policy_of(spec["retryPolicy"]);
+  const auto [map, source, destinations, policy] =
+      reader.root()["spec"].required_map("source", "destinations", "retryPolicy");
+  if (map) {
+    retry.source = own_account(source, "Retry", object.key.ns);
+    retry.destinations = destinations.required().elements("destination", [](const Field& field) {
+      const auto [ns, name] = required_reference(field, kinds::kService);
+      return ServiceName{ns, name};
+    });
+    retry.policy = retry_policy_of(policy);
   }
   DecodedPolicy decoded;
   if (reader.findings().valid()) {

@@ -54,32 +54,23 @@ std::string relative_path_of(const Field& field, std::string fallback) {
 
 TresorProvider tresor_of(const Field& field) {
   TresorProvider tresor;
-  const Field ca = field["ca"];
-  const Field secret = ca["secretRef"];
-  if (!field.required_map({"ca"}) || !ca.required_map({"secretRef"}) ||
-      !secret.required_map({"name", "namespace"}))
-    return tresor;
-  tresor.secret_name = required_subdomain(secret["name"]);
-  tresor.secret_namespace = required_label(secret["namespace"]);
+  if (const auto [map, ca] = field.required_map("ca"); map)
+    if (const auto [is_ca, secret] = ca.required_map("secretRef"); is_ca)
+      if (const auto [is_secret, name, ns] = secret.required_map("name", "namespace"); is_secret) {
+        tresor.secret_name = required_subdomain(name);
+        tresor.secret_namespace = required_label(ns);
+      }
   return tresor;
 }
 
-void read_server(const Field& field, VaultProvider& vault) {
-  vault.host = host_of(field["host"].required());
-  vault.port = field["port"].port().value_or(vault.port);
-  if (choice_of(field["protocol"], {"https", "http"}) == 1) vault.protocol = "http";
-  if (vault.protocol == "http" && !vault.host.empty() && !is_loopback(vault.host))
-    field["protocol"].refuse(
-        "http would show the token to the network; use https (http is for a loopback host)");
-}
-
 void read_token(const Field& field, VaultProvider& vault) {
-  const Field secret = field["secretKeyRef"];
-  if (!field.required_map({"secretKeyRef"}) || !secret.required_map({"name", "key", "namespace"}))
-    return;
-  vault.token_secret_name = required_subdomain(secret["name"]);
-  vault.token_secret_namespace = required_label(secret["namespace"]);
-  vault.token_secret_key = segment_of(secret["key"]);
+  if (const auto [map, secret] = field.required_map("secretKeyRef"); map)
+    if (const auto [is_secret, name, key, ns] = secret.required_map("name", "key", "namespace");
+        is_secret) {
+      vault.token_secret_name = required_subdomain(name);
+      vault.token_secret_namespace = required_label(ns);
+      vault.token_secret_key = segment_of(key);
+    }
 }
 
 void read_token_file(const Field& field, VaultProvider& vault) {
@@ -91,17 +82,16 @@ void read_token_file(const Field& field, VaultProvider& vault) {
 }
 
 void read_auth(const Field& field, VaultProvider& vault) {
-  if (!field.required_map({"mount", "role"})) return;
-  vault.auth_mount = relative_path_of(field["mount"], std::move(vault.auth_mount));
-  vault.auth_role = segment_of(field["role"]);
+  const auto [map, mount, role] = field.required_map("mount", "role");
+  if (!map) return;
+  vault.auth_mount = relative_path_of(mount, std::move(vault.auth_mount));
+  vault.auth_role = segment_of(role);
 }
 
 // The controller's credential for Vault. Exactly one kind is accepted, so that it is clear which
 // one is in use.
-void read_credential(const Field& field, VaultProvider& vault) {
-  const Field token = field["token"];
-  const Field file = field["tokenFile"];
-  const Field auth = field["auth"];
+void read_credential(const Field& field, const Field& token, const Field& file, const Field& auth,
+                     VaultProvider& vault) {
   const int ways = int{token.present()} + int{file.present()} + int{auth.present()};
   if (ways != 1) {
     field.refuse(std::string(ways == 0 ? "needs a credential" : "has more than one credential") +
@@ -130,39 +120,43 @@ std::string ca_pem_of(const Field& field) {
 
 VaultProvider vault_of(const Field& field) {
   VaultProvider vault;
-  if (!field.required_map({"host", "port", "protocol", "mount", "role", "namespace", "token",
-                           "tokenFile", "auth", "caBundle"}))
-    return vault;
-  read_server(field, vault);
-  vault.mount = relative_path_of(field["mount"], std::move(vault.mount));
-  vault.role = segment_of(field["role"]);
-  vault.vault_namespace = relative_path_of(field["namespace"], "");
-  read_credential(field, vault);
-  vault.ca_pem = ca_pem_of(field["caBundle"]);
+  const auto [map, host, port, protocol, mount, role, ns, token, file, auth, bundle] =
+      field.required_map("host", "port", "protocol", "mount", "role", "namespace", "token",
+                         "tokenFile", "auth", "caBundle");
+  if (!map) return vault;
+  vault.host = host_of(host.required());
+  vault.port = port.port().value_or(vault.port);
+  if (choice_of(protocol, {"https", "http"}) == 1) vault.protocol = "http";
+  if (vault.protocol == "http" && !vault.host.empty() && !is_loopback(vault.host))
+    protocol.refuse(
+        "http would show the token to the network; use https (http is for a loopback host)");
+  vault.mount = relative_path_of(mount, std::move(vault.mount));
+  vault.role = segment_of(role);
+  vault.vault_namespace = relative_path_of(ns, "");
+  read_credential(field, token, file, auth, vault);
+  vault.ca_pem = ca_pem_of(bundle);
   return vault;
 }
 
 CertManagerProvider cert_manager_of(const Field& field) {
   CertManagerProvider issuer;
-  if (!field.required_map({"issuerName", "issuerKind", "issuerGroup"})) return issuer;
-  issuer.issuer_name = required_subdomain(field["issuerName"]);
-  if (choice_of(field["issuerKind"], {"Issuer", "ClusterIssuer"}) == 1)
-    issuer.issuer_kind = "ClusterIssuer";
-  if (const Field group = field["issuerGroup"]; group.present())
-    issuer.issuer_group = required_subdomain(group);
+  const auto [map, name, kind, group] =
+      field.required_map("issuerName", "issuerKind", "issuerGroup");
+  if (!map) return issuer;
+  issuer.issuer_name = required_subdomain(name);
+  if (choice_of(kind, {"Issuer", "ClusterIssuer"}) == 1) issuer.issuer_kind = "ClusterIssuer";
+  if (group.present()) issuer.issuer_group = required_subdomain(group);
   return issuer;
 }
 
 void read_provider(const Field& field, MeshRootCertificate& root) {
-  if (!field.required_map({"tresor", "vault", "certManager"})) return;
-  const Field tresor = field["tresor"];
-  const Field vault = field["vault"];
-  const Field cert_manager = field["certManager"];
-  if (int{tresor.present()} + int{vault.present()} + int{cert_manager.present()} != 1)
+  const auto [map, tresor, vault, issuer] = field.required_map("tresor", "vault", "certManager");
+  if (!map) return;
+  if (int{tresor.present()} + int{vault.present()} + int{issuer.present()} != 1)
     field.refuse("must be exactly one of tresor, vault and certManager");
   if (tresor.present()) root.provider = tresor_of(tresor);
   if (vault.present()) root.provider = vault_of(vault);
-  if (cert_manager.present()) root.provider = cert_manager_of(cert_manager);
+  if (issuer.present()) root.provider = cert_manager_of(issuer);
 }
 
 // As `openssl x509 -fingerprint -sha256` prints it, or as Kubernetes users write digests.
@@ -195,21 +189,22 @@ Decoded<MeshRootCertificate> decode_root_certificate(const Object& object) {
   MeshRootCertificate root;
   root.name = object.key.name;
   root.generation = reader.root()["metadata"]["generation"].integer(0, INT64_MAX).value_or(0);
-  const Field spec = reader.root()["spec"];
-  if (spec.required_map({"trustDomain", "role", "provider", "rootFingerprints", "spiffeEnabled"})) {
-    const Field domain = spec["trustDomain"];
+  const auto [map, domain, role, provider, fingerprints, spiffe] =
+      reader.root()["spec"].required_map("trustDomain", "role", "provider", "rootFingerprints",
+                                         "spiffeEnabled");
+  if (map) {
     root.trust_domain = domain.present() ? TrustDomain(required_dns_name(domain)) : TrustDomain();
-    root.role = choice_of(spec["role"],
+    root.role = choice_of(role,
                           {{"active", RootRole::kActive},
                            {"passive", RootRole::kPassive},
                            {"inactive", RootRole::kInactive}},
                           RootRole::kActive);
-    if (const Field spiffe = spec["spiffeEnabled"]; spiffe.present()) {
+    if (spiffe.present()) {
       static_cast<void>(spiffe.boolean());
       spiffe.note("has no effect: certificates of this mesh always carry SPIFFE ids");
     }
-    read_provider(spec["provider"], root);
-    read_fingerprints(spec["rootFingerprints"], root);
+    read_provider(provider, root);
+    read_fingerprints(fingerprints, root);
   }
   return std::move(reader).finish(std::move(root));
 }

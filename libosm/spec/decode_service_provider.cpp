@@ -10,12 +10,15 @@ namespace {
 
 constexpr std::int64_t kMostWeight = 1'000'000;
 
-ServiceProvider::Provider provider_of(const Field& element) {
+ServiceProvider::Provider provider_of(const Field& element, std::set<std::string>& seen) {
   ServiceProvider::Provider provider;
-  if (!element.required_map({"name", "weight"})) return provider;
-  provider.id = required_label(element["name"]);
-  if (const auto weight = element["weight"].integer(0, kMostWeight))
-    provider.weight = static_cast<std::uint32_t>(*weight);
+  const auto [map, name, weight] = element.required_map("name", "weight");
+  if (!map) return provider;
+  provider.id = required_label(name);
+  if (const auto written = weight.integer(0, kMostWeight))
+    provider.weight = static_cast<std::uint32_t>(*written);
+  if (!provider.id.empty() && !seen.insert(provider.id).second)
+    name.refuse("names " + provider.id + " a second time; give each provider once");
   return provider;
 }
 
@@ -23,21 +26,17 @@ ServiceProvider::Provider provider_of(const Field& element) {
 
 DecodedPolicy decode_service_provider(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
-  const Field spec = reader.root()["spec"];
   ServiceProvider out;
-  if (spec.required_map({"service", "providers", "others"})) {
-    out.service = {object.key.ns, required_label(spec["service"])};
+  const auto [map, service, providers, others] =
+      reader.root()["spec"].required_map("service", "providers", "others");
+  if (map) {
+    out.service = {object.key.ns, required_label(service)};
     std::set<std::string> seen;
-    for (const Field& element : spec["providers"].required().list()) {
-      out.providers.push_back(provider_of(element));
-      const std::string& id = out.providers.back().id;
-      if (!id.empty() && !seen.insert(id).second)
-        element["name"].refuse("names " + id + " a second time; give each provider once");
-    }
-    if (out.providers.empty() && spec["providers"].present())
-      spec["providers"].refuse("must name at least one endpoints provider, such as kubernetes");
-    out.excludes_others =
-        choice_of<bool>(spec["others"], {{"Append", false}, {"Exclude", true}}, false);
+    for (const Field& element : providers.required().list())
+      out.providers.push_back(provider_of(element, seen));
+    if (out.providers.empty() && providers.present())
+      providers.refuse("must name at least one endpoints provider, such as kubernetes");
+    out.excludes_others = choice_of<bool>(others, {{"Append", false}, {"Exclude", true}}, false);
   }
   DecodedPolicy decoded;
   if (reader.findings().valid()) {

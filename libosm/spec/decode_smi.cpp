@@ -85,15 +85,16 @@ std::map<std::string, std::string> headers_of(const Field& field, int& cost) {
 
 smi::HttpMatch match_of(const Field& field, int& cost) {
   smi::HttpMatch match;
-  if (!field.required_map({"name", "pathRegex", "methods", "headers"})) return match;
-  match.name = field["name"].required_text();
-  const Field path = field["pathRegex"];
+  const auto [map, name, path, methods, headers] =
+      field.required_map("name", "pathRegex", "methods", "headers");
+  if (!map) return match;
+  match.name = name.required_text();
   if (auto regex = path.text(); regex && !regex->empty()) {
     match.path_regex = *std::move(regex);
     check_regex(path, match.path_regex, cost);
   }
-  match.methods = methods_of(field["methods"]);
-  match.headers = headers_of(field["headers"], cost);
+  match.methods = methods_of(methods);
+  match.headers = headers_of(headers, cost);
   return match;
 }
 
@@ -147,22 +148,22 @@ ServiceAccount destination_of(const Field& field, const std::string& own_namespa
 
 smi::TrafficTargetRule rule_of(const Field& field) {
   smi::TrafficTargetRule rule;
-  if (!field.required_map({"kind", "name", "matches"})) return rule;
-  const std::string kind = field["kind"].required_text();
-  rule.name = required_subdomain(field["name"]);
-  const Field matches = field["matches"];
-  if (kind == kinds::kTcpRoute.kind) {
+  const auto [map, kind, name, matches] = field.required_map("kind", "name", "matches");
+  if (!map) return rule;
+  const std::string word = kind.required_text();
+  rule.name = required_subdomain(name);
+  if (word == kinds::kTcpRoute.kind) {
     rule.kind = smi::RouteKind::kTcpRoute;
     if (matches.present()) matches.note("a TCPRoute rule has no matches; they have no effect");
     return rule;
   }
-  if (!kind.empty() && kind != kinds::kHttpRouteGroup.kind)
-    field["kind"].refuse("must be HTTPRouteGroup or TCPRoute");
+  if (!word.empty() && word != kinds::kHttpRouteGroup.kind)
+    kind.refuse("must be HTTPRouteGroup or TCPRoute");
   std::set<std::string> seen;
-  const auto text = [](const Field& name) { return name.required_text(); };
-  for (std::string& name : matches.elements("name", text))
-    if (seen.insert(name).second) rule.matches.push_back(std::move(name));
-  if (kind == kinds::kHttpRouteGroup.kind && rule.matches.empty())
+  const auto text = [](const Field& match) { return match.required_text(); };
+  for (std::string& match : matches.elements("name", text))
+    if (seen.insert(match).second) rule.matches.push_back(std::move(match));
+  if (word == kinds::kHttpRouteGroup.kind && rule.matches.empty())
     field.note("names no matches of the HTTPRouteGroup, so it allows no HTTP request");
   return rule;
 }
@@ -212,15 +213,14 @@ void check_regex(const Field& field, const std::string& regex, int& cost) {
 Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::HttpRouteGroup group{{object.key.ns, object.key.name}, {}};
-  const Field spec = reader.root()["spec"];
-  if (spec.required_map({"matches"})) {
+  if (const auto [map, matches] = reader.root()["spec"].required_map("matches"); map) {
     int cost = 0;
-    group.matches = matches_of(spec["matches"], cost);
+    group.matches = matches_of(matches, cost);
     if (cost > kMaxObjectProgram)
-      spec["matches"].refuse("the expressions together are too costly (RE2 program size above " +
-                                 std::to_string(kMaxObjectProgram) +
-                                 "); simplify them, or split the HTTPRouteGroup",
-                             ErrorCode::kInvalidRegex);
+      matches.refuse("the expressions together are too costly (RE2 program size above " +
+                         std::to_string(kMaxObjectProgram) +
+                         "); simplify them, or split the HTTPRouteGroup",
+                     ErrorCode::kInvalidRegex);
   }
   return std::move(reader).finish(std::move(group));
 }
@@ -228,15 +228,13 @@ Decoded<smi::HttpRouteGroup> decode_http_route_group(const Object& object) {
 Decoded<smi::TcpRoute> decode_tcp_route(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::TcpRoute route{{object.key.ns, object.key.name}, {}};
-  const Field spec = reader.root()["spec"];
-  const Field matches = spec["matches"];
-  if (spec.optional_map({"matches"}) && matches.optional_map({"name", "ports"})) {
-    matches["name"].text();  // SMI has it; nothing refers to it
-    const auto port = [](const Field& field) { return field.listed_port().value_or(Port{}); };
-    const std::vector<Port> ports = some_of(matches["ports"], "port", port);
-    const std::set<Port> ordered(ports.begin(), ports.end());
-    route.ports.assign(ordered.begin(), ordered.end());
-  }
+  const auto [map, matches] = reader.root()["spec"].optional_map("matches");
+  const auto [is_map, name, ports] = matches.optional_map("name", "ports");
+  name.text();  // SMI has it; nothing refers to it
+  const auto port = [](const Field& field) { return field.listed_port().value_or(Port{}); };
+  const std::vector<Port> listed = some_of(ports, "port", port);
+  const std::set<Port> ordered(listed.begin(), listed.end());
+  route.ports.assign(ordered.begin(), ordered.end());
   return std::move(reader).finish(std::move(route));
 }
 
@@ -244,22 +242,23 @@ Decoded<smi::TrafficTarget> decode_traffic_target(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::TrafficTarget target;
   target.name = {object.key.ns, object.key.name};
-  const Field spec = reader.root()["spec"];
-  if (spec.required_map({"destination", "sources", "rules"})) {
-    target.destination = destination_of(spec["destination"], object.key.ns);
-    const auto listed = spec["sources"].required().elements("source", account_of);
-    const std::set<ServiceAccount> sources(listed.begin(), listed.end());
-    target.sources.assign(sources.begin(), sources.end());
-    const auto rules = spec["rules"].required().list();
-    target.rules = rules_of(rules);
-    if (spec["rules"].present() && rules.empty())
-      spec["rules"].refuse("must name at least one HTTPRouteGroup or TCPRoute");
+  const auto [map, destination, sources, rules] =
+      reader.root()["spec"].required_map("destination", "sources", "rules");
+  if (map) {
+    target.destination = destination_of(destination, object.key.ns);
+    const auto listed = sources.required().elements("source", account_of);
+    const std::set<ServiceAccount> ordered(listed.begin(), listed.end());
+    target.sources.assign(ordered.begin(), ordered.end());
+    const auto items = rules.required().list();
+    target.rules = rules_of(items);
+    if (rules.present() && items.empty())
+      rules.refuse("must name at least one HTTPRouteGroup or TCPRoute");
     std::size_t matches = 0;
     for (const smi::TrafficTargetRule& rule : target.rules) matches += rule.matches.size();
     if (matches > kMaxTargetMatches)
-      spec["rules"].refuse("name " + std::to_string(matches) + " matches, at most " +
-                               std::to_string(kMaxTargetMatches) + "; split the TrafficTarget",
-                           ErrorCode::kTooLarge);
+      rules.refuse("name " + std::to_string(matches) + " matches, at most " +
+                       std::to_string(kMaxTargetMatches) + "; split the TrafficTarget",
+                   ErrorCode::kTooLarge);
   }
   return std::move(reader).finish(std::move(target));
 }

@@ -121,21 +121,19 @@ Decoded<smi::TrafficSplit> decode_traffic_split(const Object& object,
   ObjectReader reader(object, NameRule::kSubdomain);
   smi::TrafficSplit split;
   split.name = {object.key.ns, object.key.name};
-  const Field spec = reader.root()["spec"];
-  if (!spec.required_map({"service", "backends"}))
-    return std::move(reader).finish(std::move(split));
-  split.service = apex_of(spec["service"], own);
-  const Field backends = spec["backends"];
+  const auto [map, apex, backends] = reader.root()["spec"].required_map("service", "backends");
+  if (!map) return std::move(reader).finish(std::move(split));
+  split.service = apex_of(apex, own);
   std::set<std::string> names;
   std::int64_t sum = 0;
   const std::vector<Field> fields = backends.required().list();
   for (std::size_t place = 0; place < fields.size(); ++place) {
-    const Field& field = fields[place];
-    if (!field.required_map({"service", "weight"})) continue;
-    smi::SplitBackend backend{backend_of(field["service"], own), weight_of(field["weight"]), place};
+    const auto [is_map, service, weight] = fields[place].required_map("service", "weight");
+    if (!is_map) continue;
+    smi::SplitBackend backend{backend_of(service, own), weight_of(weight), place};
     if (backend.service.empty()) continue;
     if (!names.insert(backend.service).second)
-      field["service"].refuse("two backends name this service; add their weights up");
+      service.refuse("two backends name this service; add their weights up");
     sum += backend.weight;
     split.backends.push_back(std::move(backend));
   }

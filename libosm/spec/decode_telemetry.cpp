@@ -83,11 +83,11 @@ std::map<std::string, std::string> attributes_of(const Field& field) {
 // The namespace is checked where the control plane's is known.
 OpenTelemetryLog open_telemetry_of(const Field& field) {
   OpenTelemetryLog log;
-  if (!field.required_map({"extensionService", "attributes"})) return log;
-  const Field service = field["extensionService"];
-  if (service.required_map({"namespace", "name"}))
-    log.service = {required_label(service["namespace"]), required_subdomain(service["name"])};
-  log.attributes = attributes_of(field["attributes"]);
+  const auto [map, service, attributes] = field.required_map("extensionService", "attributes");
+  if (!map) return log;
+  if (const auto [is_map, ns, name] = service.required_map("namespace", "name"); is_map)
+    log.service = {required_label(ns), required_subdomain(name)};
+  log.attributes = attributes_of(attributes);
   return log;
 }
 
@@ -113,30 +113,27 @@ DecodedPolicy policy_of(ObjectReader& reader, const Object& object, auto value) 
 
 DecodedPolicy decode_telemetry(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
-  const Field spec = reader.root()["spec"];
+  const auto [map, selector, log] = reader.root()["spec"].required_map("selector", "accessLog");
   Telemetry telemetry;
-  if (spec.required_map({"selector", "accessLog"})) {
-    telemetry.selector = selector_of(spec["selector"]);
-    if (const Field log = spec["accessLog"]; log.optional_map({"format", "openTelemetry"})) {
-      telemetry.format = format_of(log["format"]);
-      // An export that cannot be read sends nothing, and the rest is used.
-      if (const Field exported = log["openTelemetry"]; exported.present())
-        telemetry.open_telemetry = exported.element("export", open_telemetry_of);
-    }
-  }
+  telemetry.selector = selector_of(selector);
+  const auto [is_map, format, exported] = log.optional_map("format", "openTelemetry");
+  telemetry.format = format_of(format);
+  // An export that cannot be read sends nothing, and the rest is used.
+  if (exported.present()) telemetry.open_telemetry = exported.element("export", open_telemetry_of);
   return policy_of(reader, object, std::move(telemetry));
 }
 
 DecodedPolicy decode_extension_service(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
-  const Field spec = reader.root()["spec"];
   ExtensionService service;
-  if (spec.required_map({"host", "port", "protocol", "connectTimeout"})) {
-    service.host = host_of(spec["host"].required());
-    service.port = spec["port"].listed_port().value_or(Port{});
+  const auto [map, host, port, protocol, connect_timeout] =
+      reader.root()["spec"].required_map("host", "port", "protocol", "connectTimeout");
+  if (map) {
+    service.host = host_of(host.required());
+    service.port = port.listed_port().value_or(Port{});
     // Anything else, above all TLS, would be sent in plain text.
-    choice_of(spec["protocol"], {"grpc", "h2c"});
-    if (const auto timeout = duration_of(spec["connectTimeout"], kCollectorTimeout))
+    choice_of(protocol, {"grpc", "h2c"});
+    if (const auto timeout = duration_of(connect_timeout, kCollectorTimeout))
       service.connect_timeout = *timeout;
   }
   return policy_of(reader, object, std::move(service));

@@ -38,50 +38,46 @@ std::optional<std::uint32_t> count_of(const Field& field) {
 }
 
 std::optional<OutlierDetection> outliers_of(const Field& field) {
-  if (!field.optional_map({"consecutive5xx", "interval", "baseEjectionTime", "maxEjectionPercent"}))
-    return std::nullopt;
+  const auto [map, consecutive_5xx, interval, base_time, max_percent] =
+      field.optional_map("consecutive5xx", "interval", "baseEjectionTime", "maxEjectionPercent");
+  if (!map) return std::nullopt;
   OutlierDetection out;
-  if (const auto count = field["consecutive5xx"].integer(1, UINT32_MAX))
+  if (const auto count = consecutive_5xx.integer(1, UINT32_MAX))
     out.consecutive_5xx = static_cast<std::uint32_t>(*count);
-  out.interval = duration_of(field["interval"], kEjection).value_or(out.interval);
-  out.base_ejection_time =
-      duration_of(field["baseEjectionTime"], kEjection).value_or(out.base_ejection_time);
-  if (const auto percent = field["maxEjectionPercent"].integer(0, 100))
+  out.interval = duration_of(interval, kEjection).value_or(out.interval);
+  out.base_ejection_time = duration_of(base_time, kEjection).value_or(out.base_ejection_time);
+  if (const auto percent = max_percent.integer(0, 100))
     out.max_ejection_percent = static_cast<std::uint32_t>(*percent);
   return out;
 }
 
 void read_connections(const Field& settings, UpstreamLimits& limits) {
   ConnectionSettings& out = limits.connections;
-  if (!settings.optional_map({"tcp", "http", "outlierDetection"})) return;
-  out.outliers = outliers_of(settings["outlierDetection"]);
-  if (const Field tcp = settings["tcp"];
-      tcp.optional_map({"maxConnections", "connectTimeout", "idleTimeout"})) {
-    out.max_connections = count_of(tcp["maxConnections"]);
-    out.connect_timeout = duration_of(tcp["connectTimeout"], kConnectTimeout);
-    limits.idle.connection = idle_time_of(tcp["idleTimeout"]);
-  }
-  const Field http = settings["http"];
-  if (!http.optional_map({"maxRequests", "maxRequestsPerConnection", "maxPendingRequests",
-                          "maxRetries", "streamIdleTimeout", "applicationIdleTimeout"}))
-    return;
-  out.max_requests = count_of(http["maxRequests"]);
-  out.max_requests_per_connection = count_of(http["maxRequestsPerConnection"]);
-  out.max_pending_requests = count_of(http["maxPendingRequests"]);
-  out.max_retries = count_of(http["maxRetries"]);
-  limits.idle.stream = idle_time_of(http["streamIdleTimeout"]);
-  limits.idle.application = idle_time_of(http["applicationIdleTimeout"]);
+  const auto [map, tcp, http, outliers] = settings.optional_map("tcp", "http", "outlierDetection");
+  out.outliers = outliers_of(outliers);
+  const auto [is_tcp, max_connections, connect_timeout, idle_timeout] =
+      tcp.optional_map("maxConnections", "connectTimeout", "idleTimeout");
+  out.max_connections = count_of(max_connections);
+  out.connect_timeout = duration_of(connect_timeout, kConnectTimeout);
+  limits.idle.connection = idle_time_of(idle_timeout);
+  const auto [is_http, requests, per_connection, pending, retries, stream_idle, application_idle] =
+      http.optional_map("maxRequests", "maxRequestsPerConnection", "maxPendingRequests",
+                        "maxRetries", "streamIdleTimeout", "applicationIdleTimeout");
+  out.max_requests = count_of(requests);
+  out.max_requests_per_connection = count_of(per_connection);
+  out.max_pending_requests = count_of(pending);
+  out.max_retries = count_of(retries);
+  limits.idle.stream = idle_time_of(stream_idle);
+  limits.idle.application = idle_time_of(application_idle);
 }
 
-// Reads a rate: `amount` per unit, and the burst.
-LocalRateLimit rate_of(const Field& limit, std::string_view amount) {
+LocalRateLimit rate_of(const Field& amount, const Field& unit, const Field& burst) {
   using namespace std::chrono_literals;
   LocalRateLimit out;
-  out.amount =
-      static_cast<std::uint32_t>(limit[amount].required().integer(1, UINT32_MAX).value_or(1));
+  out.amount = static_cast<std::uint32_t>(amount.required().integer(1, UINT32_MAX).value_or(1));
   out.unit = choice_of<std::chrono::seconds>(
-      limit["unit"].required(), {{"second", 1s}, {"minute", 60s}, {"hour", 3600s}}, 1s);
-  out.burst = count_of(limit["burst"]).value_or(0);
+      unit.required(), {{"second", 1s}, {"minute", 60s}, {"hour", 3600s}}, 1s);
+  out.burst = count_of(burst).value_or(0);
   return out;
 }
 
@@ -94,17 +90,17 @@ bool is_host_header(std::string_view name) {
 
 // Envoy would refuse the whole configuration of the server's limits for one bad header.
 std::pair<std::string, std::string> header_of(const Field& field) {
-  if (!field.required_map({"name", "value"})) return {};
+  const auto [map, name, value] = field.required_map("name", "value");
+  if (!map) return {};
   const std::string too_long = "must have at most " + std::to_string(kMaxHeaderBytes) + " bytes";
-  const std::string name = field["name"].required_text();
-  if (name.size() > kMaxHeaderBytes) {
-    field["name"].refuse(too_long, ErrorCode::kTooLarge);
-  } else if (is_host_header(name)) {
-    field["name"].refuse("must not be host, which Envoy does not let be set");
-  } else if (!name.empty() && !is_header_name(name)) {
-    field["name"].refuse("not an HTTP header name");
+  const std::string header = name.required_text();
+  if (header.size() > kMaxHeaderBytes) {
+    name.refuse(too_long, ErrorCode::kTooLarge);
+  } else if (is_host_header(header)) {
+    name.refuse("must not be host, which Envoy does not let be set");
+  } else if (!header.empty() && !is_header_name(header)) {
+    name.refuse("not an HTTP header name");
   }
-  const Field value = field["value"];
   const std::string text = value.required().text().value_or("");
   if (text.size() > kMaxHeaderBytes) {
     value.refuse(too_long, ErrorCode::kTooLarge);
@@ -113,16 +109,15 @@ std::pair<std::string, std::string> header_of(const Field& field) {
   } else if (text.find('%') != std::string::npos) {
     value.refuse("must not have a '%': Envoy would replace what follows it");
   }
-  return {name, text};
+  return {header, text};
 }
 
 std::optional<HttpLocalRateLimit> http_limit_of(const Field& limit) {
-  if (!limit.optional_map(
-          {"requests", "unit", "burst", "responseStatusCode", "responseHeadersToAdd"}))
-    return std::nullopt;
-  HttpLocalRateLimit out{.rate = rate_of(limit, "requests"), .headers = {}};
-  out.status = refusal_status_of(limit["responseStatusCode"]);
-  const Field headers = limit["responseHeadersToAdd"];
+  const auto [map, requests, unit, burst, status, headers] =
+      limit.optional_map("requests", "unit", "burst", "responseStatusCode", "responseHeadersToAdd");
+  if (!map) return std::nullopt;
+  HttpLocalRateLimit out{.rate = rate_of(requests, unit, burst), .headers = {}};
+  out.status = refusal_status_of(status);
   const auto list = headers.list();
   if (list.size() > kMaxHeaders) {
     headers.refuse(
@@ -135,30 +130,27 @@ std::optional<HttpLocalRateLimit> http_limit_of(const Field& limit) {
 }
 
 void read_rate_limit(const Field& limits, UpstreamLimits& out, int& cost) {
-  if (!limits.optional_map({"local", "global"})) return;
-  const Field local = limits["local"], global = limits["global"];
-  local.optional_map({"tcp", "http"});
-  if (const Field tcp = local["tcp"]; tcp.optional_map({"connections", "unit", "burst"}))
-    out.tcp = rate_of(tcp, "connections");
-  out.http = http_limit_of(local["http"]);
-  if (!global.optional_map({"tcp", "http"})) return;
-  out.global_tcp = tcp_global_limit_of(global["tcp"]);
-  const Field http = global["http"];
-  out.global_http = http_global_limit_of(http);
-  out.descriptors = descriptors_of(http["descriptors"], cost);
+  const auto [map, local, global] = limits.optional_map("local", "global");
+  const auto [is_local, tcp, http] = local.optional_map("tcp", "http");
+  const auto [is_tcp, connections, unit, burst] = tcp.optional_map("connections", "unit", "burst");
+  if (is_tcp) out.tcp = rate_of(connections, unit, burst);
+  out.http = http_limit_of(http);
+  const auto [is_global, global_tcp, global_http] = global.optional_map("tcp", "http");
+  out.global_tcp = tcp_global_limit_of(global_tcp);
+  read_http_global_limit(global_http, out, cost);
 }
 
 // Paths without a limit of their own have the Service's.
 void read_paths(const Field& routes, UpstreamLimits& out, int& cost) {
   for (const Field& route : routes.list()) {
-    if (!route.required_map({"path", "rateLimit"})) continue;
-    HttpRouteRateLimit own{route["path"].required_text(), {}, {}};
-    if (!own.path_regex.empty()) check_regex(route["path"], own.path_regex, cost);
-    const Field limits = route["rateLimit"];
-    if (!limits.optional_map({"local", "global"})) continue;
-    own.limit = http_limit_of(limits["local"]);
-    if (const Field global = limits["global"]; global.optional_map({"descriptors"})) {
-      own.descriptors = descriptors_of(global["descriptors"].required(), cost);
+    const auto [map, path, limits] = route.required_map("path", "rateLimit");
+    if (!map) continue;
+    HttpRouteRateLimit own{path.required_text(), {}, {}};
+    if (!own.path_regex.empty()) check_regex(path, own.path_regex, cost);
+    const auto [is_limits, local, global] = limits.optional_map("local", "global");
+    own.limit = http_limit_of(local);
+    if (const auto [is_global, descriptors] = global.optional_map("descriptors"); is_global) {
+      own.descriptors = descriptors_of(descriptors.required(), cost);
       if (!out.global_http)
         global.note("has no effect without spec.rateLimit.global.http, which names the server");
     }
@@ -194,12 +186,14 @@ DecodedPolicy decode_upstream_traffic_setting(const Object& object,
   ObjectReader reader(object, NameRule::kSubdomain);
   const Field spec = reader.root()["spec"];
   UpstreamTrafficSetting setting;
-  if (spec.required_map({"host", "connectionSettings", "rateLimit", "httpRoutes"})) {
-    setting.service = service_of(spec["host"], object.key.ns, cluster_domain);
+  const auto [map, host, connections, rate_limit, routes] =
+      spec.required_map("host", "connectionSettings", "rateLimit", "httpRoutes");
+  if (map) {
+    setting.service = service_of(host, object.key.ns, cluster_domain);
     int cost = 0;
-    read_connections(spec["connectionSettings"], setting.limits);
-    read_rate_limit(spec["rateLimit"], setting.limits, cost);
-    read_paths(spec["httpRoutes"], setting.limits, cost);
+    read_connections(connections, setting.limits);
+    read_rate_limit(rate_limit, setting.limits, cost);
+    read_paths(routes, setting.limits, cost);
     if (cost > kMaxObjectProgram)
       spec.refuse(
           "the regular expressions together are too costly; simplify them, or split the object",

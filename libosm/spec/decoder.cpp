@@ -99,13 +99,12 @@ Ipv4Network network_of(const Field& field) {
 
 std::pair<std::string, std::string> required_reference(const Field& field, const GroupKind& kind,
                                                        std::string_view why) {
-  if (!field.required_map({"kind", "name", "namespace"})) return {};
-  const std::string text = field["kind"].required_text();
+  const auto [map, written, name, ns] = field.required_map("kind", "name", "namespace");
+  if (!map) return {};
+  const std::string text = written.required_text();
   if (!text.empty() && text != kind.kind)
-    field["kind"].refuse(std::string("must be ").append(kind.kind).append(why));
-  std::string ns = required_label(field["namespace"]);
-  const Field name = field["name"];
-  return {std::move(ns),
+    written.refuse(std::string("must be ").append(kind.kind).append(why));
+  return {required_label(ns),
           kind == kinds::kServiceAccount ? required_account_name(name) : required_label(name)};
 }
 

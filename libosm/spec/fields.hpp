@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -106,13 +107,23 @@ class Field {
 
   // As text(), but refuses absence and "" too.
   std::string required_text() const;
-  // Refuses absence and anything but a map, and members that are not in `names` (empty: any): a
-  // mistyped field must not widen a policy unnoticed. Result: true for a map.
-  bool required_map(std::initializer_list<std::string_view> names = {}) const;
-  // As required_map(), but absence is no fault.
-  bool optional_map(std::initializer_list<std::string_view> names = {}) const {
-    return present() && required_map(names);
+  // Refuses absence and anything but a map, and members that are not in `names`: a mistyped field
+  // must not widen a policy unnoticed. Result: true for a map, and its members in the order of
+  // `names`. Without a map they are absent, so a caller that requires none need not ask for it.
+  //   const auto [map, number, protocol] = field.required_map("number", "protocol");
+  template <class... Names>
+    requires(sizeof...(Names) > 0)
+  auto required_map(const Names&... names) const {
+    return std::tuple(required_map({std::string_view(names)...}), (*this)[names]...);
   }
+  // As required_map(), but absence is no fault.
+  template <class... Names>
+    requires(sizeof...(Names) > 0)
+  auto optional_map(const Names&... names) const {
+    return std::tuple(present() && required_map({std::string_view(names)...}), (*this)[names]...);
+  }
+  // The check alone, for a map whose member is chosen later. Empty `names`: any.
+  bool required_map(std::initializer_list<std::string_view> names = {}) const;
   std::optional<Port> port() const;
   std::optional<Port> listed_port() const;  // as port(), but refuses absence
   std::vector<Port> ports() const;          // of a list: ordered, unique

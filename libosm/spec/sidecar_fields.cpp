@@ -53,15 +53,15 @@ std::map<std::string, std::string> quantities_of(const Field& field) {
 }
 
 void read_resources(const Field& field, SidecarConfig& config) {
-  if (!field.optional_map({"limits", "requests"})) return;
-  config.limits = quantities_of(field["limits"]);
-  config.requests = quantities_of(field["requests"]);
+  const auto [map, limits, requests] = field.optional_map("limits", "requests");
+  config.limits = quantities_of(limits);
+  config.requests = quantities_of(requests);
   for (const auto& [resource, request] : config.requests) {
     const auto limit = config.limits.find(resource);
     if (limit == config.limits.end()) continue;
     if (quantity_of(request).value_or(0) > quantity_of(limit->second).value_or(0))
-      field["requests"][resource].refuse("is more than the limit, " + limit->second +
-                                         ": no pod could be created");
+      requests[resource].refuse("is more than the limit, " + limit->second +
+                                ": no pod could be created");
   }
 }
 
@@ -134,11 +134,9 @@ TlsSettings tls_settings_of(const Field& sidecar) {
 
 HeaderLimits header_limits_of(const Field& headers) {
   HeaderLimits out;
-  if (!headers.optional_map({"maxCount", "maxKilobytes"})) return out;
-  out.count =
-      static_cast<std::uint32_t>(headers["maxCount"].integer(1, 10'000).value_or(out.count));
-  out.kilobytes =
-      static_cast<std::uint32_t>(headers["maxKilobytes"].integer(1, 8192).value_or(out.kilobytes));
+  const auto [map, count, kilobytes] = headers.optional_map("maxCount", "maxKilobytes");
+  out.count = static_cast<std::uint32_t>(count.integer(1, 10'000).value_or(out.count));
+  out.kilobytes = static_cast<std::uint32_t>(kilobytes.integer(1, 8192).value_or(out.kilobytes));
   return out;
 }
 
