@@ -14,8 +14,9 @@ namespace osm::inline v1 {
 // Adds the value to the digest: a struct as its members, in their order, and a name as its text. A
 // struct must be an aggregate without bases. Any other type without a case here does not compile.
 // Precondition: no shared pointer is null.
-template <class T>
-void feed(DigestBuilder& digest, const T& value) {
+// `Builder`: DigestBuilder, or a class that derives from it and has overloads for some types.
+template <class Builder, class T>
+void feed(Builder& digest, const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     digest.add(value);
   } else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) {

@@ -184,7 +184,7 @@ std::vector<Problem> check_backends(const model::Table<model::ServiceEntry>& ser
   for (const auto& split : splits) {
     const ObjectKey key = model::key_of(*split);
     const auto apex = services.find(split->service);
-    if (!apex || apex->split_object != key) continue;
+    if (!apex || apex->split_origin.object != key) continue;
     const std::set<ServiceIdentity> clients = clients_of(*apex, index);
     if (clients.empty()) continue;
     for (const smi::SplitBackend& share : split->backends) {

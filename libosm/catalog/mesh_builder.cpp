@@ -243,7 +243,7 @@ bool MeshBuilder::refresh_sources(const SpecChanges& spec, const std::set<Servic
 void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints,
                                    bool ingress) {
   bool differ = ingress || spec.splits || changes(spec, kinds::kUpstreamTrafficSetting) ||
-                changes(spec, kinds::kEgress);
+                changes(spec, kinds::kEgress) || changes(spec, kinds::kServiceProvider);
   std::set<ServiceName> concerned = spec.services;
   concerned.insert(endpoints.begin(), endpoints.end());
   for (const ServiceName& name : concerned) {
@@ -269,6 +269,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
   limit_problems_ = resolve_limits(spec_.objects().policies, settled.services);
   ingress_problems_ = resolve_ingress(spec_.objects().policies, sources_,
                                       next_.config.proxy.ingress, settled.services);
+  set_order_origins(spec_.objects().policies, settled.services);
   TableEdit edit(next_.services);
   edit.replace_all(std::move(settled.services));
   next_.changes.services = edit.finish();

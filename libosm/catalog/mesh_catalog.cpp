@@ -116,7 +116,8 @@ class MeshCatalog final : public ReplicaCatalog {
     OSM_TRY(const auto entry, find_service(service));
     std::vector<IngressTrafficPolicy> out;
     for (const auto& [port, callers] : entry->ingress)
-      out.push_back({callers.object, port, callers.tls, callers.networks, callers.principals});
+      out.push_back(
+          {callers.origin.object, port, callers.tls, callers.networks, callers.principals});
     return out;
   }
 

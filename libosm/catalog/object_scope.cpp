@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "catalog/resolve_egress.hpp"
-#include "catalog/resolve_providers.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/ingress_backend.hpp"
 #include "osm/values/retry.hpp"
+#include "osm/values/service_provider.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
 namespace osm::inline v1::catalog {
@@ -123,28 +123,23 @@ class ScopeFinder {
   ObjectScope scope_;
 };
 
-bool takes_requests(const model::ServiceEntry& service) {
-  return std::any_of(service.ports.begin(), service.ports.end(),
-                     [](const MeshService& port) { return is_http(port.protocol); });
+bool is_in_force(const model::Origin& origin, const ObjectKey& object) {
+  return origin.in_force && origin.object == object;
 }
 
 bool is_sent_again(const ObjectKey& object, const Retry& retry, const model::MeshSnapshot& mesh) {
   const auto client = mesh.clients.find(retry.source);
   if (!client) return false;
-  return std::any_of(client->retries.begin(), client->retries.end(), [&](const auto& one) {
-    const auto service = one.second.object == object ? mesh.services.find(one.first) : nullptr;
-    return service && takes_requests(*service);
-  });
+  return std::any_of(client->retries.begin(), client->retries.end(),
+                     [&](const auto& one) { return is_in_force(one.second.origin, object); });
 }
 
-// With global egress no grant opens or limits anything.
 bool opens_a_port(const ObjectKey& object, const Egress& egress, const model::MeshSnapshot& mesh) {
-  if (mesh.config.proxy.egress) return false;
   return std::any_of(egress.sources.begin(), egress.sources.end(), [&](const auto& source) {
     const auto client = mesh.clients.find(source);
     return client && std::any_of(client->egress.begin(), client->egress.end(),
                                  [&](const model::EgressGrant& grant) {
-                                   return grant.object == object && !grant.ports.empty();
+                                   return is_in_force(grant.origin, object);
                                  });
   });
 }
@@ -154,35 +149,35 @@ bool admits(const ObjectKey& object, const IngressBackend& ingress,
   return std::any_of(
       ingress.backends.begin(), ingress.backends.end(), [&](const IngressTarget& target) {
         const auto service = mesh.services.find(target.service);
-        return service && std::any_of(service->ingress.begin(), service->ingress.end(),
-                                      [&](const auto& one) { return one.second.object == object; });
+        return service &&
+               std::any_of(service->ingress.begin(), service->ingress.end(),
+                           [&](const auto& one) { return is_in_force(one.second.origin, object); });
       });
 }
 
 // A setting limits a Service, or the hosts of the Egresses that name it.
-bool is_in_force(const ObjectKey& object, const UpstreamTrafficSetting& setting,
-                 const model::MeshSnapshot& mesh) {
+bool is_limit_in_force(const ObjectKey& object, const UpstreamTrafficSetting& setting,
+                       const model::MeshSnapshot& mesh) {
   const auto service = mesh.services.find(setting.service);
-  if (service && service->limits_object == object) return true;
-  if (mesh.config.proxy.egress) return false;
+  if (service && is_in_force(service->limits_origin, object)) return true;
   const std::string name = object.ns + '/' + object.name;
   return std::any_of(mesh.clients.begin(), mesh.clients.end(), [&](const auto& client) {
     return std::any_of(client->egress.begin(), client->egress.end(),
-                       [&](const model::EgressGrant& grant) { return grant.setting == name; });
+                       [&](const model::EgressGrant& grant) {
+                         return grant.origin.in_force && grant.setting == name;
+                       });
   });
 }
 
-bool policy_has_effect(const Policy& policy, const model::MeshSnapshot& mesh,
-                       const model::SpecObjects& objects) {
+bool policy_has_effect(const Policy& policy, const model::MeshSnapshot& mesh) {
   if (const auto* retry = policy.get<Retry>()) return is_sent_again(policy.key, *retry, mesh);
   if (const auto* egress = policy.get<Egress>()) return opens_a_port(policy.key, *egress, mesh);
   if (const auto* ingress = policy.get<IngressBackend>()) return admits(policy.key, *ingress, mesh);
   if (const auto* setting = policy.get<UpstreamTrafficSetting>())
-    return is_in_force(policy.key, *setting, mesh);
+    return is_limit_in_force(policy.key, *setting, mesh);
   if (const auto* order = policy.get<ServiceProvider>()) {
-    const auto owner = provider_owners(objects.policies);
-    const auto at = owner.find(order->service);
-    return at != owner.end() && at->second == policy.key && mesh.services.find(order->service);
+    const auto service = mesh.services.find(order->service);
+    return service && is_in_force(service->order_origin, policy.key);
   }
   return true;
 }
@@ -194,19 +189,19 @@ bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot,
   const smi::ObjectName name{object.ns, object.name};
   if (object.is(kinds::kTrafficTarget)) {
     const auto target = snapshot.targets.find(name);
-    return !target || target->grants();
+    return !target || target->origin.in_force;
   }
   if (object.is(kinds::kTrafficSplit)) {
     const auto split = model::find(objects.splits, object);
     const auto apex = split ? snapshot.services.find(split->service) : nullptr;
-    return !split || (apex && apex->split_object == object);
+    return !split || (apex && is_in_force(apex->split_origin, object));
   }
   if (object.is(kinds::kService)) {
     const auto service = snapshot.services.find({object.ns, object.name});
-    return !service || !service->ports.empty();
+    return !service || service->origin.in_force;
   }
   const auto policy = model::find(objects.policies, object);
-  return !policy || policy_has_effect(*policy, snapshot, objects);
+  return !policy || policy_has_effect(*policy, snapshot);
 }
 
 void ObjectScope::merge(const ObjectScope& other) {

@@ -58,11 +58,14 @@ ResolvedClients resolve_clients(const SharedList<Policy>& policies,
                    " and is used; merge the two");
         continue;
       }
-      if (auto why = why_idle(service, services))
-        report(why->first, "spec.destinations", std::move(why->second));
+      auto why = why_idle(service, services);
+      const bool in_force = !why;
+      if (why) report(why->first, "spec.destinations", std::move(why->second));
       model::ClientPolicy& client = clients[retry->source];
       client.identity = retry->source;
-      client.retries.emplace(service, model::ResolvedRetry{retry->policy, policy->key});
+      client.retries.emplace(
+          service,
+          model::ResolvedRetry{retry->policy, {policy->key, "spec.retryPolicy", in_force}});
     }
   }
   for (auto& [identity, client] : clients) out.clients.push_back(std::move(client));

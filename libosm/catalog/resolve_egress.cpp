@@ -291,7 +291,9 @@ class EgressResolver {
       // With global egress a proxy keeps the grants' clusters. Nothing else is of interest then.
       report = [](const auto&...) {};
     }
-    EgressGrant grant{policy.key, egress.ports, egress.hosts, egress.networks, {}, {}, {}};
+    const bool in_force = !objects_.config.proxy.egress;
+    EgressGrant grant{
+        {policy.key, "spec", in_force}, egress.ports, egress.hosts, egress.networks, {}, {}, {}};
     leave_out_mesh(policy.key.ns, grant, report);
     add_routes(policy.key.ns, egress, grant, report);
     if (!add_setting(policy.key.ns, egress, grant, report)) return;

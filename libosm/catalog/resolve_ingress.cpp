@@ -18,6 +18,10 @@ std::string list_of(const std::set<Port>& ports) {
   return out;
 }
 
+std::string field_of(const IngressTarget& target) {
+  return "spec.backends[" + std::to_string(target.place) + ']';
+}
+
 std::vector<std::string> in_order(std::set<std::string> texts) {
   return {texts.begin(), texts.end()};
 }
@@ -78,7 +82,7 @@ class IngressResolver {
     }
     const auto networks = networks_of(policy);
     for (const IngressTarget& target : policy.backends) {
-      model::IngressPort callers{object, target.place, target.tls, networks, {}};
+      model::IngressPort callers{{object, field_of(target)}, target.tls, networks, {}};
       if (callers.asks_for_certificate())
         callers.principals = in_order({policy.principals.begin(), policy.principals.end()});
       set(target, std::move(callers));
@@ -136,7 +140,7 @@ class IngressResolver {
   }
 
   void set(const IngressTarget& target, model::IngressPort callers) {
-    const std::string field = "spec.backends[" + std::to_string(target.place) + ']';
+    const std::string& field = callers.origin.field;
     const auto [owner, first] =
         owners_.emplace(std::pair(target.service, target.target_port), *object_);
     if (!first) {

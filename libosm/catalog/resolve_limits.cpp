@@ -102,7 +102,7 @@ std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
       continue;
     }
     service->limits = setting->limits;
-    service->limits_object = policy->key;
+    service->limits_origin = {policy->key, "spec"};
     const UpstreamLimits& limits = setting->limits;
     if (service->split &&
         (limits.tcp || limits.global_tcp || limits.connections != ConnectionSettings()))

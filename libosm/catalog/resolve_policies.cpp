@@ -26,7 +26,8 @@ void add_matches(const smi::TrafficTargetRule& rule, const smi::HttpRouteGroup& 
     RoutePolicy route = route_policy(group.name, *match);
     if (std::find(routes.begin(), routes.end(), route) != routes.end()) continue;
     routes.push_back(std::move(route));
-    out.places.push_back(rule.place);
+    out.route_origins.push_back(
+        {out.origin.object, "spec.rules[" + std::to_string(rule.place) + ']'});
   }
 }
 
@@ -58,10 +59,12 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
   TargetEntry out{.destination = identity_of(target.destination), .policy = {}};
   InboundTrafficPolicy& policy = out.policy;
   policy.target = target.name;
+  out.origin.object = {kinds::kTrafficTarget, target.name.ns, target.name.name};
   std::set<ServiceIdentity> sources;
   for (const ServiceAccount& source : target.sources) sources.insert(identity_of(source));
   policy.sources.assign(sources.begin(), sources.end());
-  const TargetEntry nothing = out;
+  TargetEntry nothing = out;
+  nothing.origin.in_force = false;
   std::set<Port> ports;
   bool any_port = false;
   for (const smi::TrafficTargetRule& rule : target.rules) {
@@ -78,6 +81,7 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
   }
   // A TCPRoute without a port list means any port; so does its union with others.
   if (!any_port) policy.tcp_ports.assign(ports.begin(), ports.end());
+  out.origin.in_force = out.grants();
   return out;
 }
 

@@ -4,7 +4,21 @@
 #include <set>
 #include <utility>
 
+#include "base/maps.hpp"
+
 namespace osm::inline v1::catalog {
+namespace {
+
+// The object whose order is used, for each Service.
+std::map<ServiceName, ObjectKey> provider_owners(const SharedList<Policy>& policies) {
+  std::map<ServiceName, ObjectKey> owners;
+  for (const auto& policy : policies)
+    if (const auto* order = policy->get<ServiceProvider>())
+      owners.try_emplace(order->service, policy->key);
+  return owners;
+}
+
+}  // namespace
 
 std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>& policies) {
   std::map<ServiceName, ServiceProvider> orders;
@@ -14,12 +28,12 @@ std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>&
   return orders;
 }
 
-std::map<ServiceName, ObjectKey> provider_owners(const SharedList<Policy>& policies) {
-  std::map<ServiceName, ObjectKey> owners;
-  for (const auto& policy : policies)
-    if (const auto* order = policy->get<ServiceProvider>())
-      owners.try_emplace(order->service, policy->key);
-  return owners;
+void set_order_origins(const SharedList<Policy>& policies,
+                       std::vector<model::ServiceEntry>& services) {
+  const auto owners = provider_owners(policies);
+  for (model::ServiceEntry& service : services)
+    if (const ObjectKey* owner = find_in(owners, service.name))
+      service.order_origin = {*owner, "spec.providers"};
 }
 
 std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,

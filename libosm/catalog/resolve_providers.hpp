@@ -15,8 +15,9 @@ namespace osm::inline v1::catalog {
 // The order for each Service. If two objects name one Service, the first by key is used.
 std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>& policies);
 
-// The object whose order is used, for each Service.
-std::map<ServiceName, ObjectKey> provider_owners(const SharedList<Policy>& policies);
+// Sets the origin of each Service's order.
+void set_order_origins(const SharedList<Policy>& policies,
+                       std::vector<model::ServiceEntry>& services);
 
 // Orders that are not used, or only in part: a second one for a Service, a Service that is missing,
 // and names of providers that are none of `providers`.

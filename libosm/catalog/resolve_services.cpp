@@ -206,6 +206,7 @@ model::ServiceEntry resolve_service(const Service& service,
                                     const endpoint::MergedService* endpoints) {
   model::ServiceEntry out;
   out.name = service.name;
+  out.origin.object = {kinds::kService, service.name.ns, service.name.name};
   out.headless = service.headless;
   out.http_paths = service.http_paths;
   out.header_names = service.header_names;
@@ -303,7 +304,7 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     by_age.emplace_back(created ? *created : Created(), &service);
     if (const auto split = split_of.find(name); split != split_of.end()) {
       service.split = std::move(split->second.backends);
-      service.split_object = std::move(split->second.object);
+      service.split_origin = {std::move(split->second.object), "spec.backends"};
     }
     if (const auto apexes = apexes_of.find(name); apexes != apexes_of.end())
       service.apexes = std::move(apexes->second);
@@ -316,6 +317,8 @@ SettledServices settle_services(const ServiceDrafts& drafts,
     if (!service->headless) settle_cluster_ip(*service, claims, out.problems);
   for (const auto& [created, service] : by_age)
     if (service->headless) settle_headless(*service, claims, out.problems);
+  for (model::ServiceEntry& service : out.services)
+    service.origin.in_force = !service.ports.empty();
   return out;
 }
 

@@ -42,7 +42,7 @@ class TelemetryResolver {
              "selects nothing: namespace " + name.ns +
                  " is not in the mesh, and a selector concerns workloads of its own namespace; "
                  "remove it to concern the whole mesh");
-    out_.entries.push_back({name, telemetry.format, collector_of(name, telemetry)});
+    out_.entries.push_back({name, telemetry.format, collector_of(name, telemetry), {key_of(name)}});
   }
 
   std::optional<model::TelemetryEntry::Collector> collector_of(const TelemetryName& name,

@@ -90,20 +90,18 @@ void WorkloadClaims::touch_all() {
   for (const auto& [claim, claimants] : claims_) touched_.insert(claim);
 }
 
-std::string WorkloadClaims::why_denied(const Workload& workload) const {
-  const Denial* denial = denials_->find(workload.proxy_id, identity_of(workload.account));
-  return denial != nullptr ? denial->text() : "";
-}
-
 model::WorkloadEntry WorkloadClaims::entry_of(const model::ProxyKey& key,
                                               const Workload& workload) {
   auto selecting = telemetry_.selecting(workload);
   model::WorkloadEntry entry{.proxy = key,
                              .workload = workload,
-                             .denied = why_denied(workload),
                              .telemetry = selecting.empty() ? telemetry_.unselective(key.ns)
                                                             : std::optional(selecting.front()),
                              .dns = model::asks_for_dns(workload)};
+  if (const auto* denial = denials_->find(workload.proxy_id, identity_of(workload.account))) {
+    entry.denied = denial->text();
+    entry.denial_origin = {denial->object, "spec"};
+  }
   entry.workload.labels.clear();
   entry.workload.claimed_by = {};
   entry.workload.created = {};

@@ -51,7 +51,6 @@ class WorkloadClaims {
   }
   const Workload* owner_of(const Claimants& claimants, WorkloadKind kind) const;
   Problem problem_of(const ProxyId& id, const Claimants& claimants) const;
-  std::string why_denied(const Workload& workload) const;
   void touch_all();
   model::WorkloadEntry entry_of(const model::ProxyKey& key, const Workload& workload);
 

@@ -22,7 +22,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr std::size_t kMarkBytes = 6;
 // A proxy's record: mark, flags, place of its generation in the list, end of its certificate, end
 // of service.

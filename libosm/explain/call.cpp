@@ -24,15 +24,16 @@ ExplainedStep step(std::string stage, StepEffect effect, std::string text, Objec
   return {std::move(stage), effect, std::move(object), std::move(field), std::move(text)};
 }
 
+ExplainedStep step(std::string stage, StepEffect effect, std::string text,
+                   const model::Origin& origin) {
+  return step(std::move(stage), effect, std::move(text), origin.object, origin.field);
+}
+
 ExplainedWay refusal(ExplainedStep denial, int status) {
   ExplainedWay out;
   out.steps.push_back(std::move(denial));
   out.answer.status = status;
   return out;
-}
-
-ObjectKey object_of(const model::ServiceEntry& service) {
-  return {kinds::kService, service.name.ns, service.name.name};
 }
 
 ObjectKey object_of(const smi::ObjectName& target) {

@@ -43,9 +43,11 @@ inline constexpr int kBadRequest = 400, kForbidden = 403, kNotFound = 404, kUnav
 // ---- steps
 ExplainedStep step(std::string stage, StepEffect effect, std::string text, ObjectKey object = {},
                    std::string field = {});
+// A step that names the object and the field of the origin.
+ExplainedStep step(std::string stage, StepEffect effect, std::string text,
+                   const model::Origin& origin);
 // A way that ends with this denial.
 ExplainedWay refusal(ExplainedStep denial, int status);
-ObjectKey object_of(const model::ServiceEntry& service);
 ObjectKey object_of(const smi::ObjectName& target);
 // "80 (http), 7000 (tcp)"
 std::string list_ports(const model::ServiceEntry& service);
@@ -123,10 +125,10 @@ std::optional<std::string> refused_upgrade(const CallQuestion& question);
 // ---- grants.cpp: TrafficTargets
 // True if TCPRoutes of the target, if any, name the port.
 bool reaches(const InboundTrafficPolicy& policy, Port port);
-// "GET /books.* (match read of HTTPRouteGroup shop/books)", with the field of the rule.
-std::pair<std::string, std::string> rule_of(const ExplainedCall& call,
-                                            const InboundTrafficPolicy& policy,
-                                            const RoutePolicy& route);
+// "GET /books.* (match read of HTTPRouteGroup shop/books)", with the rule that names the match.
+std::pair<model::Origin, std::string> rule_of(const ExplainedCall& call,
+                                              const InboundTrafficPolicy& policy,
+                                              const RoutePolicy& route);
 // A denial because no TrafficTarget lets the source call one of the accounts: it names the nearest.
 ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
                              const std::vector<ServiceIdentity>& accounts);

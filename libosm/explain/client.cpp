@@ -25,13 +25,11 @@ std::optional<ExplainedStep> all_denied(const ExplainedCall& call, std::string s
     if (entry->denied.empty() ||
         std::find(services.begin(), services.end(), service) == services.end())
       continue;
-    const Denial* denial =
-        call.mesh.denied->find(entry->proxy.id, identity_of(entry->workload.account));
     return step(std::move(stage), StepEffect::kDenies,
                 "no workload is left behind Service " + service.str() + ": " +
                     entry->workload.name.str() +
                     " is denied, and so may others be: " + entry->denied,
-                denial ? denial->object : ObjectKey(), "spec");
+                entry->denial_origin);
   }
   return std::nullopt;
 }
@@ -42,7 +40,7 @@ ExplainedStep unknown_to_client(const ExplainedCall& call, const model::ServiceE
     return step("client", StepEffect::kDenies,
                 "no workload is behind it, and no TrafficTarget lets " + call.source.str() +
                     " call an account of namespace " + entry.name.ns + ": add both",
-                object_of(entry));
+                entry.origin.object);
   }
   ExplainedStep out = missing_target(call, "client", entry.identities);
   if (call.egress())
@@ -68,7 +66,7 @@ ExplainedStep known_to_client(const ExplainedCall& call, const model::ServiceEnt
       return step("client", StepEffect::kAllows,
                   "it lets " + call.source.str() + " call " + target->destination.str() +
                       ", so the source's sidecar knows the Service",
-                  object_of(target->policy.target));
+                  target->origin);
   }
   return step("client", StepEffect::kAllows, "the source's sidecar knows the Service");
 }
@@ -159,7 +157,7 @@ ExplainedStep no_members(const ExplainedCall& call, const DialledService& dialle
                   " of Service " + dialled.entry->name.str() +
                   ": start one, take a drained one back (`osm problems`), or "
                   "correct the selector",
-              object_of(*dialled.entry), "spec.selector");
+              dialled.entry->origin.object, "spec.selector");
 }
 
 // Adds a way for each account and number of the workloads. `apex`: of the split that leads to them;
@@ -181,7 +179,7 @@ void add_ways(const ExplainedCall& call, const DialledService& dialled,
     way.steps.push_back(step("endpoints", StepEffect::kAllows,
                              "workloads of " + one.account.str() + " at " + at + ", port " +
                                  std::to_string(number(one.port)),
-                             object_of(*dialled.entry)));
+                             dialled.entry->origin.object));
     explain_server(call, {*dialled.entry, apex ? *apex : *dialled.entry, protocol}, way);
     if (apex) note_limits(call, *dialled.entry, protocol, Limited::kConnections, way.steps);
     out.push_back(std::move(way));
@@ -197,7 +195,7 @@ void add_balanced(const ExplainedCall& call, const DialledService& dialled,
     out.steps.push_back(step(
         "endpoints", StepEffect::kNotes,
         "some workloads behind it get no call: " + missing_target(call, "endpoints", refused).text,
-        object_of(*dialled.entry)));
+        dialled.entry->origin.object));
   add_ways(call, dialled, members, apex, out.ways);
 }
 
@@ -221,14 +219,14 @@ std::vector<std::pair<DialledService, int>> backends_of(const ExplainedCall& cal
 }
 
 void explain_split(const ExplainedCall& call, const DialledService& apex, Explanation& out) {
-  const ObjectKey& object = apex.entry->split_object;
+  const model::Origin& origin = apex.entry->split_origin;
   const auto backends = backends_of(call, apex);
   if (backends.empty()) {
     out.ways.push_back(
         refusal(step("split", StepEffect::kDenies,
                      "no backend has a weight, exists, and has " + port_text(apex.port) +
                          ": give one a weight and the port, or delete the split",
-                     object, "spec.backends"),
+                     origin),
                 unavailable(apex.port.protocol)));
     return;
   }
@@ -236,8 +234,7 @@ void explain_split(const ExplainedCall& call, const DialledService& apex, Explan
   for (const auto& [backend, weight] : backends)
     text += (text.empty() ? "" : ", ") + backend.entry->name.str() + " with weight " +
             std::to_string(weight);
-  out.steps.push_back(
-      step("split", StepEffect::kAllows, "the call goes to " + text, object, "spec.backends"));
+  out.steps.push_back(step("split", StepEffect::kAllows, "the call goes to " + text, origin));
   for (const auto& [backend, weight] : backends) add_balanced(call, backend, apex.entry.get(), out);
 }
 
@@ -258,7 +255,7 @@ std::optional<ExplainedWay> wrong_host(const ExplainedCall& call, const DialledS
   return refusal(step("host", StepEffect::kDenies,
                       "the host " + call.question.host + " is no name of it: send a name such as " +
                           service.name + '.' + service.ns,
-                      object_of(*dialled.entry)),
+                      dialled.entry->origin.object),
                  kNotFound);
 }
 
@@ -275,7 +272,7 @@ void explain_headless(const ExplainedCall& call, const DialledService& dialled, 
         refusal(step("endpoints", StepEffect::kDenies,
                      "it is headless and no workload is behind it, so its name has no address: "
                      "start one, or correct the selector",
-                     object_of(*dialled.entry), "spec.selector"),
+                     dialled.entry->origin.object, "spec.selector"),
                 0));
   else
     add_ways(call, dialled, dialled_members(call, dialled), nullptr, out.ways);
@@ -289,7 +286,7 @@ void explain_client(const ExplainedCall& call, const DialledService& dialled, Ex
     out.ways.push_back(refusal(step("destination", StepEffect::kDenies,
                                     "it has no address that clients could dial: its spec.clusterIP "
                                     "is left out, and `osm problems` says why",
-                                    object_of(entry), "spec.clusterIP"),
+                                    entry.origin.object, "spec.clusterIP"),
                                0));
     return;
   }
@@ -297,12 +294,12 @@ void explain_client(const ExplainedCall& call, const DialledService& dialled, Ex
       "destination", StepEffect::kAllows,
       port_text(dialled.port) + (entry.headless ? " of its workloads, which clients dial by address"
                                                 : " at " + entry.cluster_ip),
-      object_of(entry)));
+      entry.origin.object));
   if (call.dialled(entry.name) == nullptr) {
     if (entry.outside) {
       out.steps.push_back(step("client", StepEffect::kNotes,
                                "no workload of the mesh is behind it, so calls go past the mesh",
-                               object_of(entry), "spec.selector"));
+                               entry.origin.object, "spec.selector"));
       explain_outside(call, entry.headless ? entry.name.str() : entry.cluster_ip, out);
     } else {
       out.ways.push_back(refusal(unknown_to_client(call, entry), 0));

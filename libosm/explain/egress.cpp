@@ -99,13 +99,13 @@ class Decision {
       out.addresses = {dialled_};
     }
     out.answer = {.allowed = true};
-    out.steps.push_back(
-        step(kEgressStage, StepEffect::kAllows, std::move(text), grant.object, "spec"));
+    out.steps.push_back(step(kEgressStage, StepEffect::kAllows, std::move(text), grant.origin));
     return out;
   }
 
   ExplainedStep refused_by(const EgressGrant& grant, std::string field, std::string text) const {
-    return step(kEgressStage, StepEffect::kDenies, std::move(text), grant.object, std::move(field));
+    return step(kEgressStage, StepEffect::kDenies, std::move(text), grant.origin.object,
+                std::move(field));
   }
 
   ExplainedWay tls(ExplainedWay out) const {

@@ -119,7 +119,7 @@ Missing missing_port(const DialledService& dialled, Port port) {
   return {step("destination", StepEffect::kDenies,
                "it has no port " + std::to_string(number(port)) + "; its ports are " +
                    list_ports(*dialled.entry),
-               object_of(*dialled.entry), "spec.ports")};
+               dialled.entry->origin.object, "spec.ports")};
 }
 
 // The destination at a port of a known Service. Sets the question's port if there is one only.
@@ -240,7 +240,7 @@ void explain_account(const ExplainedCall& call, const ServiceIdentity& account, 
   ExplainedWay way{served->entry->name, call.question.port, account, {}, {}, {}};
   way.steps.push_back(step("destination", StepEffect::kAllows,
                            "it leads to " + port + " of workloads of " + account.str(),
-                           object_of(*served->entry), "spec.ports"));
+                           served->entry->origin.object, "spec.ports"));
   explain_server(call, {*served->entry, *served->entry, served->port.protocol}, way);
   out.ways.push_back(std::move(way));
 }

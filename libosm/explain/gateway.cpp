@@ -23,10 +23,6 @@ struct Backend {
   const IngressPort* callers;
 };
 
-std::string field_of(const IngressPort& callers) {
-  return "spec.backends[" + std::to_string(callers.place) + ']';
-}
-
 bool is_in(const std::string& network, const std::string& address) {
   const auto slash = network.find('/');
   in_addr of_network{}, of_address{};
@@ -89,7 +85,7 @@ const Backend* chosen(const std::vector<Backend>& backends, const CallQuestion& 
 void explain_admission(const ExplainedCall& call, const std::string& gateway,
                        const Backend& backend, ExplainedWay& way) {
   const IngressPort& callers = *backend.callers;
-  const ObjectKey& object = callers.object;
+  const ObjectKey& object = callers.origin.object;
   const auto deny = [&](ExplainedStep denial, int status) {
     way.steps.push_back(std::move(denial));
     way.answer.status = status;
@@ -121,7 +117,7 @@ void explain_admission(const ExplainedCall& call, const std::string& gateway,
   way.steps.push_back(
       step(kIngress, StepEffect::kAllows,
            "it admits " + gateway + (callers.asks_for_certificate() ? " as " + certificate : ""),
-           object, field_of(callers)));
+           callers.origin));
   way.answer = {.allowed = true};
   note_limits(call, *backend.service, backend.port.protocol, Limited::kBoth, way.steps);
 }
@@ -158,7 +154,7 @@ ExplainedWay way_to(const ExplainedCall& call, const std::string& gateway, const
         kIngress, StepEffect::kDenies,
         "no backend of the port takes " + (callers.tls ? "the server name " + call.question.host
                                                        : std::string("a connection with TLS")),
-        callers.object, field_of(callers)));
+        callers.origin));
   }
   return way;
 }
@@ -192,7 +188,7 @@ void explain_gateway(const ExplainedCall& call, const std::string& gateway,
     out.ways.push_back(refusal(
         step("endpoints", StepEffect::kDenies,
              service ? "no workload of the mesh is behind it" : "no workload has that address",
-             service ? object_of(*service) : ObjectKey()),
+             service ? service->origin.object : ObjectKey()),
         0));
 }
 

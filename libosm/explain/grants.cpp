@@ -55,14 +55,14 @@ bool reaches(const InboundTrafficPolicy& policy, Port port) {
   return ports.empty() || std::find(ports.begin(), ports.end(), port) != ports.end();
 }
 
-std::pair<std::string, std::string> rule_of(const ExplainedCall& call,
-                                            const InboundTrafficPolicy& policy,
-                                            const RoutePolicy& route) {
+std::pair<model::Origin, std::string> rule_of(const ExplainedCall& call,
+                                              const InboundTrafficPolicy& policy,
+                                              const RoutePolicy& route) {
   const auto target = call.mesh.targets.find(policy.target);  // has the routes of `policy`
   const auto& routes = target->policy.http_routes;
   const auto at = std::find(routes.begin(), routes.end(), route) - routes.begin();
   return {
-      "spec.rules[" + std::to_string(target->places[static_cast<std::size_t>(at)]) + "]",
+      target->route_origins[static_cast<std::size_t>(at)],
       text_of(route) + " (match " + route.name + " of HTTPRouteGroup " + route.group.str() + ")"};
 }
 
@@ -78,7 +78,7 @@ ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
                   "it names " + call.source.str() + " and " + target->destination.str() +
                       " but grants nothing: the routes and matches that its rules name, or one of "
                       "its TCPRoutes, do not exist; create them",
-                  object_of(target->policy.target), "spec.rules");
+                  target->origin.object, "spec.rules");
   return step(std::move(stage), StepEffect::kDenies,
               "no TrafficTarget names " + call.source.str() + " as a source and " + names +
                   " as its destination: add one to namespace " + accounts.front().ns +

@@ -22,7 +22,7 @@ void note_retries(const ExplainedCall& call, const model::ServiceEntry& service,
   steps.push_back(step(kLimits, StepEffect::kNotes,
                        "a request that fails is sent again, up to " +
                            std::to_string(policy.num_retries) + " times, on " + policy.retry_on,
-                       at->second.object, "spec.retryPolicy"));
+                       at->second.origin));
 }
 
 std::string server_text(const RateLimitServer& server) {
@@ -81,8 +81,7 @@ void note_limits(const ExplainedCall& call, const model::ServiceEntry& service, 
   if (limited != Limited::kRequests) add_connection_limits(*service.limits, parts);
   if (http) add_request_limits(*service.limits, call.question, parts);
   if (!parts.empty())
-    steps.push_back(
-        step(kLimits, StepEffect::kNotes, joined(parts), service.limits_object, "spec"));
+    steps.push_back(step(kLimits, StepEffect::kNotes, joined(parts), service.limits_origin));
 }
 
 }  // namespace osm::inline v1::explain

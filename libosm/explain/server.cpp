@@ -82,11 +82,11 @@ void add_http_miss(const ExplainedCall& call, const InboundTrafficPolicy& policy
     add_miss(misses, policy, 100, "spec.rules",
              "it has no HTTPRouteGroup among its rules, and this is an HTTP port: add one");
   for (const RoutePolicy& route : policy.http_routes) {
-    const auto [field, text] = rule_of(call, policy, route);
+    const auto [rule, text] = rule_of(call, policy, route);
     std::string reasons;
     const auto parts = lacking(route, request);
     for (const std::string& part : parts) reasons += (reasons.empty() ? "" : ", and ") + part;
-    add_miss(misses, policy, parts.size(), field,
+    add_miss(misses, policy, parts.size(), rule.field,
              "it allows " + call.source.str() + ' ' + text + ", but " + reasons);
   }
 }
@@ -110,12 +110,11 @@ bool explain_match(const ExplainedCall& call, const InboundTrafficPolicy& policy
                    const RequestParts& request, ExplainedWay& way) {
   for (const RoutePolicy& route : policy.http_routes) {
     if (!lacking(route, request).empty()) continue;
-    auto [field, text] = rule_of(call, policy, route);
+    const auto [rule, text] = rule_of(call, policy, route);
     const std::string bound =
         policy.tcp_ports.empty() ? "" : ", on port " + list_numbers(policy.tcp_ports);
     way.steps.push_back(step(kServer, StepEffect::kAllows,
-                             "it allows " + call.source.str() + ' ' + text + bound,
-                             object_of(policy.target), field));
+                             "it allows " + call.source.str() + ' ' + text + bound, rule));
     way.answer = {.allowed = true};
     return true;
   }
@@ -166,7 +165,7 @@ ExplainedStep refused_path(const model::ServiceEntry& service, const std::string
                            std::string stage) {
   return step(std::move(stage), StepEffect::kDenies,
               "the Service normalizes paths, and refuses the escaped slash or backslash in " + path,
-              object_of(service), "metadata.annotations[openservicemesh.io/http-paths]");
+              service.origin.object, "metadata.annotations[openservicemesh.io/http-paths]");
 }
 
 std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,
@@ -179,7 +178,8 @@ std::optional<ExplainedStep> refused_header_name(const ExplainedCall& call,
                   "the header name " + name +
                       " has an underscore, which applications may take for '-': send the header "
                       "with '-', or set the annotation to unchecked",
-                  object_of(service), "metadata.annotations[openservicemesh.io/http-header-names]");
+                  service.origin.object,
+                  "metadata.annotations[openservicemesh.io/http-header-names]");
   return std::nullopt;
 }
 
@@ -190,7 +190,7 @@ void explain_server(const ExplainedCall& call, const ServedCall& served, Explain
                              "another port of a Service has target " + at_port(way.port) +
                                  " with another protocol and is used there: give the two ports "
                                  "different target ports",
-                             object_of(served.service), "spec.ports"));
+                             served.service.origin.object, "spec.ports"));
     return;
   }
   RequestParts request{call.question, call.question.path.substr(0, call.question.path.find('?')),

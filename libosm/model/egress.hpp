@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/object.hpp"
+#include "model/origin.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/traffic_policy.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
@@ -16,7 +16,7 @@ namespace osm::inline v1::model {
 // One Egress, resolved: without hosts and addresses that belong to the mesh. A list without a value
 // means any, an empty one nobody.
 struct EgressGrant {
-  ObjectKey object;  // the Egress; explanations name it, and no resource of a proxy has it
+  Origin origin;  // the Egress; not in force with global egress, which opens everything
   std::vector<EgressPort> ports;
   std::optional<std::vector<EgressHost>> hosts;
   std::optional<std::vector<Ipv4Network>> networks;

@@ -14,6 +14,7 @@
 
 #include "model/egress.hpp"
 #include "model/mesh_digests.hpp"
+#include "model/origin.hpp"
 #include "model/spec_objects.hpp"
 #include "model/table.hpp"
 #include "osm/ids.hpp"
@@ -34,8 +35,7 @@ namespace osm::inline v1::model {
 // Callers from outside of the mesh that a target port of a Service admits, as an IngressBackend
 // says. A caller needs an address and, if the port asks for certificates, a name.
 struct IngressPort {
-  ObjectKey object;                                  // the IngressBackend; no resource has it
-  std::size_t place = 0;                             // in its spec.backends
+  Origin origin;                                     // the IngressBackend's backend
   std::optional<IngressTls> tls;                     // absent: http
   std::optional<std::vector<std::string>> networks;  // ordered, unique; absent: any address
   std::vector<std::string> principals;  // ordered, unique; with client certificates only
@@ -69,11 +69,13 @@ struct ServiceEntry {
   // As apex of a TrafficSplit: its backends that exist. Traffic goes to these alone; to nobody if
   // none has a weight.
   std::optional<std::vector<WeightedCluster>> split;
-  ObjectKey split_object;           // the TrafficSplit; no resource has it
+  Origin split_origin{};            // the TrafficSplit
   std::vector<ServiceName> apexes;  // apexes that split to this service, ordered
   std::optional<UpstreamLimits> limits;
-  ObjectKey limits_object;              // the UpstreamTrafficSetting; no resource has it
+  Origin limits_origin{};               // the UpstreamTrafficSetting
   std::map<Port, IngressPort> ingress;  // by target port
+  Origin origin{};                      // the Service; not in force without a port
+  Origin order_origin{};                // the ServiceProvider, if one orders its endpoints
 
   const ServiceName& key() const { return name; }
   friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
@@ -118,7 +120,7 @@ struct IdentityPolicy {
 // Retries of requests to one service.
 struct ResolvedRetry {
   RetryPolicy policy;
-  ObjectKey object;  // the Retry; no resource has it
+  Origin origin;  // the Retry; not in force if the Service is missing or has no HTTP port
 
   friend bool operator==(const ResolvedRetry&, const ResolvedRetry&) = default;
 };
@@ -149,6 +151,7 @@ struct TelemetryEntry {
   TelemetryName name;
   AccessLogFormat format{};
   std::optional<Collector> collector{};  // absent also if its ExtensionService cannot be used
+  Origin origin{};                       // the Telemetry
 
   const TelemetryName& key() const { return name; }
   friend bool operator==(const TelemetryEntry&, const TelemetryEntry&) = default;
@@ -159,9 +162,10 @@ struct TelemetryEntry {
 struct TargetEntry {
   ServiceIdentity destination;
   InboundTrafficPolicy
-      policy;  // without routes and tcp: all its rules vanished, so it grants nothing
-  // Of each of policy.http_routes: the place of the rule that names it. No resource has it.
-  std::vector<std::size_t> places{};
+      policy;       // without routes and tcp: all its rules vanished, so it grants nothing
+  Origin origin{};  // the TrafficTarget; not in force if it grants nothing
+  // Of each of policy.http_routes: the first rule of the TrafficTarget that names it.
+  std::vector<Origin> route_origins{};
 
   const smi::ObjectName& key() const { return policy.target; }
   bool grants() const { return !policy.http_routes.empty() || policy.tcp; }
@@ -184,6 +188,7 @@ struct WorkloadEntry {
   Workload workload;
   // Reason why its proxy is refused: "Denylist osm-system/a denies it". Empty: it is not.
   std::string denied{};
+  Origin denial_origin{};                    // the Denylist, if the proxy is denied
   std::optional<TelemetryName> telemetry{};  // the one in effect; absent: defaults
   bool dns = false;  // its proxy answers for the names of Services: asks_for_dns()
 

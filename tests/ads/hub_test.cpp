@@ -373,6 +373,32 @@ TEST_SUITE("ads::Hub writing") {
 }
 
 TEST_SUITE("ads::Hub secrets") {
+  TEST_CASE("another object with the same value is sent to nobody") {
+    HubRig rig;
+    model::ServiceEntry apex = translate_test::server_entry();
+    apex.split = {{kServerService, 1}};
+    apex.split_origin = {{kinds::kTrafficSplit, "server", "a"}, "spec.backends"};
+    rig.mesh.put(apex);
+    rig.publish();
+    RigProxy client(rig, kClientId, kClient), server(rig, kServerId, kServer);
+    for (RigProxy* proxy : {&client, &server}) {
+      proxy->ask_for_all();
+      proxy->settle();
+    }
+    const double encoded = rig.encoded();
+    apex.split_origin.object.name = "b";
+    apex.limits_origin.in_force = false;
+    rig.mesh.put(apex);
+    rig.publish();
+    CHECK(client.settle().empty());
+    CHECK(server.settle().empty());
+    CHECK(rig.encoded() == encoded);
+    apex.cluster_ip = "10.96.10.8";
+    rig.mesh.put(apex);
+    rig.publish();
+    CHECK_FALSE(client.settle().empty());
+  }
+
   TEST_CASE("secrets that come late reach the proxy that waits for them") {
     HubRig rig;
     rig.secrets.slow = true;

@@ -93,9 +93,17 @@ TEST_SUITE("catalog.clients") {
     CHECK(after.problems->at(0).cause.find("Service shop/ledger has no HTTP port") == 0);
     CHECK(after.problems->at(1).code == ErrorCode::kDanglingReference);
     CHECK(after.problems->at(1).cause.find("Service shop/nothing is not there") == 0);
+    const auto origin = [&](const char* service) {
+      return shop.last->clients.find(identity("buyer"))->retries.at(service_name(service)).origin;
+    };
+    const ObjectKey again{kinds::kRetry, kNs, "again"};
+    CHECK(origin("nothing") == model::Origin{again, "spec.retryPolicy", false});
+    CHECK(origin("ledger") == model::Origin{again, "spec.retryPolicy", false});
     shop.spec.put(service("nothing", "10.1.0.3"));
     CHECK(shop.next().problems->size() == 1);
     CHECK(shop.count("buyer", "nothing") == 3);
+    CHECK(origin("nothing") == model::Origin{again, "spec.retryPolicy"});
+    CHECK_FALSE(origin("ledger").in_force);
   }
 
   TEST_CASE("without the feature flag a Retry has no effect, and a notice says so") {

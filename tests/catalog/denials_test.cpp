@@ -95,6 +95,8 @@ TEST_SUITE("catalog: denied identities") {
     CHECK(mesh.changes.services.empty());
     CHECK(mesh.changes.endpoints.empty());
     CHECK(shop.workload_of("u2").denied == "Denylist osm-system/stolen denies it (a lost laptop)");
+    CHECK(shop.workload_of("u2").denial_origin ==
+          model::Origin{{kinds::kDenylist, "osm-system", "stolen"}, "spec"});
     CHECK(shop.workload_of("u1").denied.empty());
     CHECK(mesh.changes.workloads.size() == 1);
 

@@ -61,7 +61,7 @@ struct Shop : BuiltMesh {
   // Without the object, which problems and explanations name.
   Callers callers(const std::string& service = "store") const {
     Callers out = last->services.find(service_name(service))->ingress;
-    for (auto& [port, callers] : out) callers.object = {};
+    for (auto& [port, callers] : out) callers.origin = {};
     return out;
   }
   // The only problem.
@@ -110,7 +110,7 @@ TEST_SUITE("catalog.ingress") {
       CHECK(nobody.changes.services == std::set{service_name("store")});
       CHECK(
           shop.callers() ==
-          Callers{{port(8080), {.object = {}, .tls = {}, .networks = Texts{}, .principals = {}}}});
+          Callers{{port(8080), {.origin = {}, .tls = {}, .networks = Texts{}, .principals = {}}}});
       CHECK(shop.problem().code == ErrorCode::kDanglingReference);
       CHECK(shop.problem().field == "spec.sources[0]");
       CHECK(shop.problem().cause.find("admits nobody") != std::string::npos);
@@ -145,7 +145,7 @@ TEST_SUITE("catalog.ingress") {
           Texts{"10.0.0.0/16", "10.0.0.0/8", "10.9.0.1/32"});
     shop.put("in", by_name({"b.edge", "a.edge", "b.edge"}));
     CHECK(shop.callers() == Callers{{port(8080),
-                                     {.object = {},
+                                     {.origin = {},
                                       .tls = IngressTls{true, {}},
                                       .networks = {},
                                       .principals = Texts{"a.edge", "b.edge"}}}});

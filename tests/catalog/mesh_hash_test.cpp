@@ -74,4 +74,32 @@ TEST_SUITE("catalog::MeshHash") {
     mesh.denied = shared(denied);
     add(mesh);
   }
+
+  TEST_CASE("an origin, unlike the value beside it, is no part of the hash and the digests") {
+    const auto mesh_of = [](const model::Origin& origin, const std::string& principal) {
+      model::ServiceEntry service = entry("a", "10.0.0.1");
+      service.origin = service.split_origin = service.limits_origin = service.order_origin = origin;
+      service.ingress[port(8080)] = {
+          .origin = origin, .tls = {}, .networks = {}, .principals = {principal}};
+      model::ClientPolicy client{identity("buyer"), {}};
+      client.retries[service.name] = {{.retry_on = "5xx"}, origin};
+      client.egress.emplace_back().origin = origin;
+      model::WorkloadEntry workload;
+      workload.denial_origin = origin;
+      model::MeshSnapshot out = snapshot({shared(service)});
+      out.clients = model::Table<model::ClientPolicy>({shared(client)});
+      out.workloads = model::Table<model::WorkloadEntry>({shared(workload)});
+      out.telemetries = model::Table<model::TelemetryEntry>(
+          {shared(model::TelemetryEntry{.name = {kNs, "log"}, .origin = origin})});
+      return out;
+    };
+    const model::Origin one{{kinds::kTrafficSplit, kNs, "a"}, "spec.backends"};
+    const model::Origin other{{kinds::kTrafficSplit, kNs, "b"}, "spec", false};
+    MeshHash hash;
+    const std::string before = hash.update(mesh_of(one, "a.edge"));
+    const model::MeshDigests digests = hash.digests();
+    CHECK(hash.update(mesh_of(other, "a.edge")) == before);
+    CHECK(hash.digests() == digests);
+    CHECK(hash.update(mesh_of(one, "b.edge")) != before);
+  }
 }

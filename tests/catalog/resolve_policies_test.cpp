@@ -15,6 +15,8 @@ using model::Upstream;
 
 namespace {
 
+const ObjectKey kTarget{kinds::kTrafficTarget, kNs, "t"};
+
 RouteObjects route_objects() {
   RouteObjects out;
   out.http[{kNs, "web"}] =
@@ -133,17 +135,19 @@ TEST_SUITE("catalog::resolve_target") {
       CHECK(entry.policy.tcp_ports == one.ports);
       CHECK(entry.grants() == (one.tcp || !one.http.empty()));
       CHECK(entry.policy.sources == std::vector{identity("a"), identity("b")});
-      CHECK(entry.places.size() == http.size());
+      CHECK(entry.route_origins.size() == http.size());
+      CHECK(entry.origin == model::Origin{kTarget, "", entry.grants()});
     }
   }
 
-  TEST_CASE("a route has the place of the first rule that names it") {
+  TEST_CASE("a route has the origin of the first rule that names it") {
     const auto entry =
         resolve_target(target("t", "d", {"a"},
                               {http_rule("gone", {"buy"}), http_rule("web", {"buy"}),
                                tcp_rule("mysql"), http_rule("web", {"books", "buy"})}),
                        route_objects());
-    CHECK(entry.places == std::vector<std::size_t>{1, 3});
+    CHECK(entry.route_origins ==
+          std::vector<model::Origin>{{kTarget, "spec.rules[1]"}, {kTarget, "spec.rules[3]"}});
   }
 }
 

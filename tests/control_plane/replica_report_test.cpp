@@ -230,7 +230,7 @@ TEST_SUITE("control_plane::ReplicaReport") {
   TEST_CASE("the text of another version, or a damaged one, is no report") {
     const std::string whole = text_of(report());
     std::string newer = whole;
-    newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+    newer.replace(newer.find("\"version\":2"), 11, "\"version\":3");
     std::string damaged = whole;
     damaged.insert(damaged.find("\"digests\":\"") + 11, "!");
     for (const std::string& text :

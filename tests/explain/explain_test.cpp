@@ -159,23 +159,26 @@ TEST_SUITE("explain") {
     const auto objects = [](const std::vector<ExplainedStep>& steps, const char* stage) {
       std::set<std::string> out;
       for (const ExplainedStep& step : steps)
-        if (step.stage == stage) out.insert(step.object.str());
+        if (step.stage == stage) out.insert(step.object.str() + ' ' + step.field);
       return out;
     };
     using Names = std::set<std::string>;
     auto told = shop.call("shop/web", "shop/all");
-    CHECK(objects(told.steps, "split") == Names{"TrafficSplit shop/a-all"});
+    CHECK(objects(told.steps, "split") == Names{"TrafficSplit shop/a-all spec.backends"});
     CHECK(objects(told.steps, "limits") ==
-          Names{"Retry shop/r1", "UpstreamTrafficSetting shop/s1"});
+          Names{"Retry shop/r1 spec.retryPolicy", "UpstreamTrafficSetting shop/s1 spec"});
     REQUIRE(told.ways.size() == 1);
     CHECK(objects(told.ways[0].steps, "limits").empty());
     limited("s3", "api", false);  // its requests name the backend, and these name the apex
     CHECK(objects(shop.call("shop/web", "shop/all").ways[0].steps, "limits").empty());
     limited("s3", "api", true);
     CHECK(objects(shop.call("shop/web", "shop/all").ways[0].steps, "limits") ==
-          Names{"UpstreamTrafficSetting shop/s3"});
+          Names{"UpstreamTrafficSetting shop/s3 spec"});
     CHECK(objects(shop.call("shop/web", "shop/api").steps, "limits") ==
-          Names{"Retry shop/r0", "UpstreamTrafficSetting shop/s3"});
+          Names{"Retry shop/r0 spec.retryPolicy", "UpstreamTrafficSetting shop/s3 spec"});
+    shop.spec.remove({kinds::kTrafficSplit, kNs, "a-all"});
+    CHECK(objects(shop.call("shop/web", "shop/all").steps, "split") ==
+          Names{"TrafficSplit shop/b-all spec.backends"});
   }
 
   TEST_CASE("behind a split and a misspelt account the missing TrafficTarget is named") {

@@ -31,7 +31,7 @@ constexpr Ipv4Network kWide{0x0A000000, 8}, kNarrow{0x0A010000, 16};
 model::EgressGrant grant(std::vector<EgressPort> ports, Names hosts = {},
                          std::vector<Ipv4Network> networks = {}) {
   model::EgressGrant out{
-      .object = {}, .ports = std::move(ports), .hosts = {}, .networks = {}, .routes = {}};
+      .origin = {}, .ports = std::move(ports), .hosts = {}, .networks = {}, .routes = {}};
   if (!hosts.empty()) out.hosts.emplace();
   for (std::string& host : hosts) out.hosts->push_back({std::move(host), std::nullopt});
   if (!networks.empty()) out.networks = std::move(networks);

@@ -22,10 +22,10 @@ using Texts = std::vector<std::string>;
 const std::string kRoutes = "rds-ingress.14001.server.server.svc.cluster.local";
 
 model::IngressPort plain(std::optional<Texts> networks) {
-  return {.object = {}, .tls = {}, .networks = std::move(networks), .principals = {}};
+  return {.origin = {}, .tls = {}, .networks = std::move(networks), .principals = {}};
 }
 model::IngressPort proven(Texts principals, Texts hosts = {}) {
-  return {.object = {},
+  return {.origin = {},
           .tls = IngressTls{true, std::move(hosts)},
           .networks = {},
           .principals = std::move(principals)};
@@ -98,8 +98,8 @@ TEST_SUITE("translate.ingress") {
     for (const auto& nobody :
          {plain(Texts{}), plain(std::nullopt), proven({}),
           model::IngressPort{
-              .object = {}, .tls = IngressTls{false, {}}, .networks = {}, .principals = {}},
-          model::IngressPort{.object = {},
+              .origin = {}, .tls = IngressTls{false, {}}, .networks = {}, .principals = {}},
+          model::IngressPort{.origin = {},
           .tls = IngressTls{true, {}},
           .networks = Texts{},
           .principals = {"a.edge"}}}) {
@@ -149,7 +149,7 @@ TEST_SUITE("translate.ingress") {
   }
 
   TEST_CASE("skipClientCertValidation asks for no certificate") {
-    const auto all = chains(with_ingress({.object = {},
+    const auto all = chains(with_ingress({.origin = {},
                                           .tls = IngressTls{false, {"a.b"}},
                                           .networks = Texts{"10.0.0.0/8"},
                                           .principals = {}}));
