@@ -194,7 +194,6 @@ class Controller final : public daemon::Daemon {
                                  .admits = [this] { return freshness_->state().admits(); }}));
     OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_, startup));
     roots_->follow({.manager = *manager_,
-                    .leads = [this] { return mesh_->leads(); },
                     .kept_lag = [this] { return mesh_->kept_lag(); },
                     .on_trust_domains =
                         [this](const TrustDomains& trust_domains) {

@@ -52,7 +52,6 @@ class KubernetesSource final : public MeshSource {
 
   TextRecord* join_tokens() override { return join_tokens_.get(); }
   ReplicaBoard* board() override { return board_.get(); }
-  bool leads() const override { return upkeep_ && upkeep_->leads(); }
   std::optional<std::size_t> kept_lag() const override {
     return upkeep_ ? upkeep_->stale_secrets() : std::nullopt;
   }
@@ -76,12 +75,12 @@ class KubernetesSource final : public MeshSource {
                  .kinds_repair = kubernetes::Repair::kReport,
                  .validating_webhook = kubernetes::WebhookUpkeep{&manager},
                  .beside_osm_v1 = options_.beside_osm_v1,
+                 .board = board_.get(),
                  .follow_preset = true,
                  .status = kubernetes::StatusUpkeep{control_plane, *store_},
                  .secrets = kubernetes::SecretUpkeep{*store_,
                                                      kubernetes::ProxyCertificateUpkeep{
-                                                         manager, domains, validity, denials},
-                                                     board_.get()},
+                                                         manager, domains, validity, denials}},
                  .gateway = kubernetes::GatewayUpkeep{manager, *spec_, domains},
                  .roots = kubernetes::RootsUpkeep{[&roots] { return roots.status(); }, *store_},
                  .secrets_by_namespace = options_.secrets_by_namespace}));

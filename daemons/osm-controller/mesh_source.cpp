@@ -104,7 +104,6 @@ class SharedSource : public MeshSource {
 
   TextRecord* join_tokens() override { return join_tokens_.get(); }
   ReplicaBoard* board() override { return replicas_.get(); }
-  bool leads() const override { return !replicas_ || replicas_->leads(); }
 
   std::vector<Problem> own_problems() const override {
     if (!replicas_) return {};
@@ -145,7 +144,7 @@ class SharedSource : public MeshSource {
 
   // Waits for etcd, which may be away.
   daemon::WatchedThreads waiting_{1, "other controllers in etcd", runtime_.clock};
-  std::unique_ptr<etcd::Replicas> replicas_;
+  std::unique_ptr<ReplicaBoard> replicas_;
 };
 
 class DirectorySource final : public SharedSource {

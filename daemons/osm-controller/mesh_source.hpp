@@ -58,14 +58,13 @@ class MeshSource {
   std::vector<ProviderEntry> providers() const;
   std::vector<WorkloadProvider*> workload_providers() const;
 
-  // The record of root rotations that all replicas read, the board on which they report, and true
-  // if this replica takes the steps.
+  // The record of root rotations that all replicas read, and the board on which they report and
+  // choose the one that takes the steps.
   TextRecord& rotation_record() { return *record_; }
   // The record of machines' tokens; null: machines do not join by token here.
   virtual TextRecord* join_tokens() { return nullptr; }
   virtual ReplicaBoard* board() { return nullptr; }        // null: there are no other replicas
   const std::string& replica() const { return replica_; }  // its name on the board
-  virtual bool leads() const { return true; }
   // Certificates outside of processes that lag behind: RotationParticipants::kept_lag.
   virtual std::optional<std::size_t> kept_lag() const { return 0; }
 

@@ -155,9 +155,8 @@ class Injector final : public daemon::Daemon {
     const auto follow = [this](const TrustDomains& trust_domains) {
       return certificate_->change_subject(webhook_subject(trust_domains));
     };
-    // Steps are taken by a controller, which serves proxies.
-    roots_->follow(
-        {.manager = *manager_, .leads = [] { return false; }, .on_trust_domains = follow});
+    // Steps are taken by a controller, which serves proxies: a board of some topics never leads.
+    roots_->follow({.manager = *manager_, .on_trust_domains = follow});
     return {};
   }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/board_text.hpp"
+#include "base/stands.hpp"
 #include "base/strand.hpp"
 #include "osm/notifier.hpp"
 #include "osm/runtime/replica_board.hpp"
@@ -38,12 +39,19 @@ class LocalBoard final : public ReplicaBoard {
     return changed_.subscribe(std::move(on_change));
   }
 
+  bool leads() const override { return stands_.any(); }
+
+  Subscription stand(std::function<void()> on_begin) override {
+    return stands_.add(std::move(on_begin));
+  }
+
  private:
   const std::string replica_;
   mutable std::mutex mutex_;  // over `topics_`
   std::map<std::string, std::string> topics_;
   Notifier<> changed_;
   Strand strand_;
+  Stands stands_{strand_, [] { return true; }};  // each handle's first call comes while it lives
 };
 
 }  // namespace

@@ -113,6 +113,7 @@ class Rotation final : public RootRotation {
         if (views.ok() && *views != heard_) wake();
       });
     });
+    stands_ = board_.stand({});
     wake();
   }
 
@@ -120,6 +121,7 @@ class Rotation final : public RootRotation {
     spec_changes_ = {};
     board_changes_ = {};
     strand_.stop();
+    stands_ = {};  // no step is under way when another replica begins
   }
 
   TrustDomains trust_domains() const override {
@@ -293,15 +295,14 @@ class Rotation final : public RootRotation {
                (shown_to_proxies ? domains_.controller : domains_.signing);
   }
 
-  bool leads() const { return !participants_->leads || participants_->leads(); }
-
   ReplicaView see() {
     ReplicaView view{.follows = applied_, .latest_not_after = roots_->latest_not_after()};
     const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
     for (const auto& held : participants_->manager.list_certificates())
       view.own_lag += !is_current(*held);
     // An unknown number holds the next step, as a lagging certificate does.
-    if (participants_->kept_lag && leads()) view.own_lag += participants_->kept_lag().value_or(1);
+    if (participants_->kept_lag && board_.leads())
+      view.own_lag += participants_->kept_lag().value_or(1);
     if (!target_) return view;
     const certificate::CertificatePtr newest = example();
     view.young = options_.runtime.clock.steady_now() - followed_since_ <
@@ -337,7 +338,7 @@ class Rotation final : public RootRotation {
     auto views = board_.read(kTopic);
     if (!views.ok()) return report("read the other replicas' reports", views.error());
     heard_ = *std::move(views);
-    if (!leads()) return;
+    if (!board_.leads()) return;
     for (const ProxyNumber proxy : met_) mine.proxies.try_emplace(proxy, 0);
     const std::string effect = effect_of(records_);
     // Its own proxies count from here: its report may have no room for all.
@@ -474,6 +475,7 @@ class Rotation final : public RootRotation {
   Round round_;
   Subscription spec_changes_;
   Subscription board_changes_;
+  Subscription stands_;
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ class SharedBoard final : public ReplicaBoard {
     return shared_.said;
   }
   Subscription subscribe(std::function<void()>) override { return {}; }
+  bool leads() const override { return false; }
+  Subscription stand(std::function<void()>) override { return {}; }
 
  private:
   Shared& shared_;
@@ -243,6 +245,8 @@ TEST_SUITE("ads::ReadinessTable") {
         return std::map<std::string, std::string>();
       }
       Subscription subscribe(std::function<void()>) override { return {}; }
+      bool leads() const override { return false; }
+      Subscription stand(std::function<void()>) override { return {}; }
       bool refuses = true;
       int asked = 0;
     } board;

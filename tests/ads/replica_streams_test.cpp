@@ -42,6 +42,8 @@ class WallBoard final : public ReplicaBoard {
     return wall_.said;
   }
   Subscription subscribe(std::function<void()>) override { return {}; }
+  bool leads() const override { return false; }
+  Subscription stand(std::function<void()>) override { return {}; }
 
  private:
   Wall& wall_;

@@ -39,6 +39,8 @@ class Board final : public ReplicaBoard {
     return said;
   }
   Subscription subscribe(std::function<void()>) override { return {}; }
+  bool leads() const override { return false; }
+  Subscription stand(std::function<void()>) override { return {}; }
 
   std::map<std::string, std::string> said;
   int writes = 0;

@@ -72,6 +72,8 @@ class WallBoard final : public ReplicaBoard {
   Subscription subscribe(std::function<void()> on_change) override {
     return wall_.changed.subscribe(std::move(on_change));
   }
+  bool leads() const override { return false; }
+  Subscription stand(std::function<void()>) override { return {}; }
 
  private:
   Wall& wall_;

@@ -71,6 +71,8 @@ class SilentBoard final : public ReplicaBoard {
   Subscription subscribe(std::function<void()> on_change) override {
     return changed_.subscribe(std::move(on_change));
   }
+  bool leads() const override { return false; }
+  Subscription stand(std::function<void()>) override { return {}; }
   void announce() { changed_.notify(); }
 
  private:

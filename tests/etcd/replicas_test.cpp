@@ -13,7 +13,6 @@ using namespace osm;
 
 namespace {
 
-using etcd::Replicas;
 using etcd_test::contains;
 using etcd_test::FakeEtcd;
 using Said = std::map<std::string, std::string>;
@@ -30,15 +29,20 @@ struct Process {
   Process(testing::ManualClock& time, std::string replica, std::vector<std::string> endpoints)
       : clock(time), executor(time), name(std::move(replica)), client(std::move(endpoints)) {}
 
-  Result<std::unique_ptr<Replicas>> make() {
+  Result<std::unique_ptr<ReplicaBoard>> make() {
     return etcd::make_replicas({.etcd = client.options,
                                 .runtime = {executor, executor, clock, rng, log, metrics},
                                 .replica = name});
   }
-  void join() {
+  void join(bool stands = true) {
     auto made = make();
     REQUIRE_MESSAGE(made.ok(), made.error().text());
     replicas = *std::move(made);
+    if (stands) standing = replicas->stand([this] { ++begun; });
+  }
+  void leave() {
+    standing.reset();
+    replicas.reset();
   }
   Said read(const std::string& topic = "roots") const {
     const auto said = replicas->read(topic);
@@ -54,7 +58,9 @@ struct Process {
   testing::CapturingLog log;
   testing::CapturingMetrics metrics;
   etcd_test::ClientOptions client;
-  std::unique_ptr<Replicas> replicas;
+  std::unique_ptr<ReplicaBoard> replicas;
+  Subscription standing;
+  int begun = 0;  // calls of on_begin
 };
 
 struct Fixture {
@@ -98,7 +104,9 @@ struct Fixture {
 
 TEST_SUITE("etcd::make_replicas") {
   TEST_CASE_FIXTURE(Fixture, "the contract of boards is kept") {
-    both_join();
+    a.join(false);
+    b.join(false);
+    pass(seconds(2));
     testing::check_board_contract(
         *a.replicas, "a", [this] { pass(seconds(3)); }, b.replicas.get());
   }
@@ -119,13 +127,46 @@ TEST_SUITE("etcd::make_replicas") {
     CHECK_FALSE(b.replicas->leads());
     CHECK(a.metrics.value("osm_lease_held") == 1);
     CHECK(a.log.count("takes the steps") == 1);
-    a.replicas.reset();
+    CHECK(a.begun == 1);
+    CHECK(b.begun == 0);
+    a.leave();
     CHECK(with_keys([](auto& etcd) { return etcd.leases.size(); }) == 1);
     pass(seconds(1), {&b});
     CHECK(b.replicas->leads());
     CHECK(b.read() == Said{{"b", ""}});
     a.join();
     pass(seconds(20));
+    CHECK(b.replicas->leads());
+    CHECK_FALSE(a.replicas->leads());
+    CHECK(b.begun == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica that has no handle keeps nobody from leading") {
+    a.join(false);
+    b.join();
+    pass(seconds(2));
+    CHECK(b.replicas->leads());
+    a.standing = a.replicas->stand({});  // the older one, which stands later
+    pass(seconds(20));
+    CHECK(b.replicas->leads());
+    b.standing.reset();
+    CHECK_FALSE(b.replicas->leads());
+    pass(seconds(2));
+    CHECK(a.replicas->leads());
+    CHECK(b.read() == Said{{"a", ""}, {"b", ""}});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica does not lead before its resignation is confirmed") {
+    both_join();
+    cut_off(at_a);
+    a.standing.reset();
+    pass(seconds(1));
+    a.standing = a.replicas->stand({});
+    pass(seconds(2));
+    CHECK_FALSE(a.replicas->leads());
+    CHECK_FALSE(b.replicas->leads());  // the key of the other is there
+    at_a.set_fault(std::nullopt);
+    pass(seconds(3));
     CHECK(b.replicas->leads());
     CHECK_FALSE(a.replicas->leads());
   }
@@ -185,7 +226,10 @@ TEST_SUITE("etcd::make_replicas") {
     both_join();
     REQUIRE(a.replicas->publish("roots", "one").ok());
     pass(seconds(2));
-    with_keys([](auto& etcd) { etcd.values.erase("/osm/ca/replicas/a"); });
+    with_keys([](auto& etcd) {
+      etcd.values.erase("/osm/ca/replicas/a");
+      etcd.values.erase("/osm/ca/replicas-standing/a");
+    });
     pass(seconds(3));
     CHECK(b.read() == Said{{"a", "one"}, {"b", ""}});
     CHECK(b.replicas->leads());  // the other key is older now
@@ -247,7 +291,10 @@ TEST_SUITE("etcd::make_replicas") {
     b.join();
     CHECK(a.read() == Said{{"a", ""}});
     CHECK(b.read() == Said{{"b", ""}});
-    for (const Process* process : {&a, &b}) CHECK(process->replicas->leads());
+    for (Process* process : {&a, &b}) {
+      process->executor.run_until_idle();
+      CHECK(process->replicas->leads());
+    }
   }
 
   TEST_CASE_FIXTURE(Fixture, "a user logs in once, and again when etcd does not know the token") {

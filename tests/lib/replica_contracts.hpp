@@ -40,7 +40,65 @@ inline void check_record_contract(const std::function<std::unique_ptr<TextRecord
   CHECK(load(*other).text == large);
 }
 
-// `pass` lets the boards work until each knows what the others said. `other`: of another replica of
+// A replica leads only while it has a handle, its parts are told, and two never lead.
+inline void check_leader_contract(ReplicaBoard& board, const std::function<void()>& pass,
+                                  ReplicaBoard* other) {
+  const auto leaders = [&] { return board.leads() + (other ? other->leads() : 0); };
+  pass();
+  CHECK(leaders() == 0);
+  int begun = 0, begun_late = 0, begun_elsewhere = 0;
+  Subscription first = board.stand([&] { ++begun; });
+  pass();
+  CHECK(board.leads());
+  CHECK(begun == 1);
+  Subscription silent = board.stand({});
+  Subscription late = board.stand([&] { ++begun_late; });
+  pass();
+  CHECK(begun == 1);
+  CHECK(begun_late == 1);
+  Subscription elsewhere;
+  if (other) {
+    elsewhere = other->stand([&] { ++begun_elsewhere; });
+    pass();
+    CHECK(board.leads());
+    CHECK(leaders() == 1);
+    CHECK(begun_elsewhere == 0);
+  }
+  first.reset();
+  late.reset();
+  CHECK(board.leads());
+  silent.reset();
+  CHECK_FALSE(board.leads());  // at once
+  pass();
+  CHECK_FALSE(board.leads());
+  if (other) {
+    CHECK(other->leads());
+    CHECK(begun_elsewhere == 1);
+    first = board.stand([&] { ++begun; });
+    pass();
+    CHECK(other->leads());  // whoever comes later waits
+    CHECK(leaders() == 1);
+    elsewhere.reset();
+    CHECK_FALSE(other->leads());
+  } else {
+    first = board.stand([&] { ++begun; });
+  }
+  pass();
+  CHECK(board.leads());
+  CHECK(begun == 2);
+  first.reset();
+  first = board.stand([&] { ++begun; });  // nobody else was faster
+  pass();
+  CHECK(board.leads());
+  CHECK(begun == 3);
+  first.reset();
+  pass();
+  CHECK(leaders() == 0);
+  CHECK(begun_late == 1);
+}
+
+// `pass` lets the boards work until each knows what the others said, and has followed a leader that
+// resigned. `other`: of another replica of
 // the same mesh; null: there is none.
 inline void check_board_contract(ReplicaBoard& board, const std::string& replica,
                                  const std::function<void()>& pass, ReplicaBoard* other = nullptr) {
@@ -74,6 +132,7 @@ inline void check_board_contract(ReplicaBoard& board, const std::string& replica
   for (const char* topic : {"large", "larger"}) REQUIRE(board.publish(topic, large).ok());
   CHECK(refused("third", std::string(60'000, 'x')));
   pass();
+  check_leader_contract(board, pass, other);
   if (!other) return;
   CHECK(read(*other, "contract").at(replica) == "one \"\xc3\xa9\"");
   CHECK(read(*other, "larger").at(replica) == large);

@@ -175,6 +175,14 @@ TEST_SUITE("root_rotation::RootRotation") {
     CHECK(fresh->attach(second).error().code == ErrorCode::kInvalidArgument);
   }
 
+  TEST_CASE("a rotation stands to lead from follow() to stop()") {
+    Mesh mesh;
+    Replica replica(mesh, "a");
+    CHECK(replica.board.stands);
+    replica.rotation->stop();
+    CHECK_FALSE(replica.board.stands);
+  }
+
   TEST_CASE("a single replica rotates without a board and leads without being asked") {
     Mesh mesh;
     testing::ManualExecutor executor(mesh.clock);

@@ -51,7 +51,9 @@ struct Wall {
 };
 class WallBoard final : public ReplicaBoard {
  public:
-  WallBoard(Wall& wall, std::string name) : wall_(wall), name_(std::move(name)) {}
+  // `may_lead`: this replica leads while it has a handle.
+  WallBoard(Wall& wall, std::string name, const bool& may_lead)
+      : wall_(wall), name_(std::move(name)), may_lead_(may_lead) {}
   Status publish(const std::string&, std::string text) override {
     if (std::exchange(wall_.said[name_], text) != text) wall_.changed.notify();
     return {};
@@ -62,10 +64,19 @@ class WallBoard final : public ReplicaBoard {
   Subscription subscribe(std::function<void()> on_change) override {
     return wall_.changed.subscribe(std::move(on_change));
   }
+  bool leads() const override { return may_lead_ && stands; }
+  Subscription stand(std::function<void()>) override {
+    stands = true;
+    return Subscription(
+        std::shared_ptr<void>(&stands, [](void* handle) { *static_cast<bool*>(handle) = false; }));
+  }
+
+  bool stands = false;
 
  private:
   Wall& wall_;
   const std::string name_;
+  const bool& may_lead_;
 };
 
 struct NoRandom final : Rng {
@@ -162,7 +173,7 @@ struct Served final : root_rotation::Target {
 
 struct Replica {
   Replica(Mesh& m, const std::string& name, Served* served = nullptr)
-      : mesh(m), executor(m.clock), board(m.wall, name) {
+      : mesh(m), executor(m.clock), board(m.wall, name, leads) {
     rotation = RootRotation::start({.runtime = mesh.runtime(executor),
                                     .spec = mesh.spec,
                                     .record = mesh.record,
@@ -185,8 +196,8 @@ struct Replica {
          .runtime = {executor, executor, mesh.clock, mesh.rng, mesh.log, mesh.metrics}});
     REQUIRE(manager->issue_certificate(subject(rotation->trust_domains().signing), hours(24)).ok());
     if (served) REQUIRE(rotation->attach(*served).ok());
+    CHECK_FALSE(board.stands);  // a replica that starts keeps nobody from leading
     rotation->follow({.manager = *manager,
-                      .leads = [this] { return leads; },
                       .kept_lag = [this] { return std::optional<std::size_t>(kept_lag); },
                       .on_trust_domains = [this](const auto& domains) { return rename(domains); }});
   }

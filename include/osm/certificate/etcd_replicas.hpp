@@ -4,7 +4,6 @@
 //   auto record = etcd::make_rotation_record(access);
 //   auto replicas = etcd::make_replicas({.etcd = access, .runtime = ..., .replica = name});
 //   RootRotation::start({..., .record = **record, .board = replicas->get()});
-//   (*roots)->follow({..., .leads = [&] { return (*replicas)->leads(); }});
 #pragma once
 
 #include <memory>
@@ -33,16 +32,6 @@ OSM_API Result<std::unique_ptr<TextRecord>> make_join_record(CaStoreOptions opti
 // "<options.key>/drained-machines". Failure, thread, blocking: as make_rotation_record().
 OSM_API Result<std::unique_ptr<TextRecord>> make_drain_record(CaStoreOptions options);
 
-// The replicas that share a CA. Each has a key "<key>/replicas/<replica>" under a lease of 15 s,
-// which it renews every 5 s, and reads the others' keys every second.
-class OSM_API Replicas : public ReplicaBoard {
- public:
-  // True while this replica is the oldest one that lives. A replica that is cut off from etcd stops
-  // to lead 10 s after it last renewed its lease. That is 5 s before another one can begin.
-  // Thread: any. Blocking: no.
-  virtual bool leads() const = 0;
-};
-
 // The place of the replicas in etcd, and this one's name.
 struct ReplicasOptions {
   CaStoreOptions etcd;  // of `deadline`, less than 5 s leaves time to ask another endpoint
@@ -53,11 +42,17 @@ struct ReplicasOptions {
   bool has_objects = false;
 };
 
-// Joins the replicas. They see this one, and it knows them, when the function returns. Later
+// Joins the replicas that share a CA. Each has a key "<key>/replicas/<replica>" under a lease of
+// 15 s, which it renews every 5 s, and reads the others' keys every second. While it holds a handle
+// of stand(), it has a key "<key>/replicas-standing/<replica>" under that lease, too. The replica
+// whose key of these is the oldest leads. A replica that is cut off from etcd stops to lead 10 s
+// after it last renewed its lease. That is 5 s before another one can begin.
+//
+// The replicas see this one, and it knows them, when the function returns. Later
 // failures are logged, and retried every second. Destroying it leaves: no other replica waits.
 // Failure: kInvalidArgument (`replica`); as make_ca_store(); kUnavailable, kPermissionDenied.
 // Thread: any but those of `etcd.io`; the destructor not on `runtime.blocking`. Blocking: until
 // etcd answers, the destructor too.
-OSM_API Result<std::unique_ptr<Replicas>> make_replicas(const ReplicasOptions& options);
+OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replicas(const ReplicasOptions& options);
 
 }  // namespace osm::inline v1::etcd

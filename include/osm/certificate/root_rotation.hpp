@@ -55,7 +55,7 @@ struct RootRotationOptions {
   Runtime runtime;
   MeshSpec& spec;
   TextRecord& record;             // the state of the rotation, the same for all replicas
-  ReplicaBoard* board = nullptr;  // null: this is the only replica
+  ReplicaBoard* board = nullptr;  // the replica that leads takes the steps; null: the only replica
   // Signs while no MeshRootCertificate does. The first root rotation replaces it.
   std::shared_ptr<certificate::Issuer> own;
   RootRules rules{};  // every object is checked by them before `open` gets it
@@ -81,8 +81,6 @@ struct RootRotationOptions {
 // The parts of this process that take part in the rotation, beside its control plane.
 struct RotationParticipants {
   certificate::Manager& manager;  // over issuer(); outlives the rotation or its stop()
-  // True on the replica that takes the steps. Null: always true, as for a single replica.
-  std::function<bool()> leads{};
   // Number of certificates outside of processes, such as those in bootstrap Secrets, that are not
   // yet of the manager's CA and trust bundle; nullopt: not known yet. Called on the replica that
   // leads. Null: there are none.
@@ -141,12 +139,13 @@ class OSM_API RootRotation {
   // Thread: any. Blocking: no.
   virtual Status attach(root_rotation::Target& control_plane) = 0;
 
-  // Starts to report on this replica and, where it leads, to take steps. Call it once, after
-  // ControlPlane::start(). Thread: any. Blocking: no.
+  // Starts to report on this replica, to stand on the board and, where it leads, to take steps.
+  // Call it once, after ControlPlane::start(). Thread: any. Blocking: no.
   virtual void follow(const RotationParticipants& participants) = 0;
 
-  // Ends the rotation: no more steps and calls. Idempotent; ControlPlane::shutdown() calls it.
-  // Thread: not of `blocking`. Blocking: until a running call of a CA or of the record returns.
+  // Ends the rotation: no more steps and calls, and then its handle of stand(). Idempotent;
+  // ControlPlane::shutdown() calls it. Thread: not of `blocking`. Blocking: until a running call of
+  // a CA or of the record returns.
   virtual void stop() = 0;
 
   // The trust domains in effect, as this replica knows the record. Thread: any. Blocking: no.

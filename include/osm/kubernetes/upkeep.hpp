@@ -1,10 +1,13 @@
 // Objects that a control plane writes into its cluster: its kinds, its webhooks, the status of
-// policies. Every replica runs an upkeep; the holder of a Lease writes the parts that one replica
-// at a time may write.
+// policies. Every replica runs an upkeep; the one that leads its board writes the parts that one
+// replica at a time may write.
 //
+//   auto board = kubernetes::make_replica_board({.cluster = **cluster, .runtime = ...,
+//                                                .replica = pod_name});
 //   auto upkeep = kubernetes::start_upkeep({.cluster = **cluster, .runtime = ...,
 //                                           .replica = pod_name,
 //                                           .kinds_repair = kubernetes::Repair::kReport,
+//                                           .board = board->get(),
 //                                           .status = {{**control_plane, **store}}});
 #pragma once
 
@@ -70,8 +73,6 @@ struct ProxyCertificateUpkeep {
 struct SecretUpkeep {
   ObjectStore& store;  // has the Pods and Namespaces of the mesh
   std::optional<ProxyCertificateUpkeep> certificates{};
-  // For read_waiting_secrets(). Null: nobody learns how many Secrets wait for their Pod.
-  ReplicaBoard* board = nullptr;
 };
 
 // The client certificate of an ingress gateway: issued by this manager, kept in the Secret that
@@ -106,7 +107,10 @@ struct UpkeepOptions {
   // its own for the others.
   bool beside_osm_v1 = false;
 
-  // By the Lease's holder:
+  // By the replica that leads:
+  // The board that chooses it. The upkeep holds a handle of stand() until it has stopped to write.
+  // For read_waiting_secrets() it has the number of Secrets that wait for their Pod.
+  ReplicaBoard* board = nullptr;  // required by the parts below
   // The MeshConfig, from the ConfigMap preset-mesh-config: created if there never was one, and
   // updated to a newer preset where nobody changed it.
   bool follow_preset = false;
@@ -123,12 +127,9 @@ struct UpkeepOptions {
 // Keeps the chosen parts of a cluster up while it lives.
 class OSM_API Upkeep {
  public:
-  // Ends it, and releases the Lease. Blocking: until running calls have returned. Thread: not of
-  // the executors.
+  // Ends it, and then its handle of stand(). Blocking: until running calls have returned. Thread:
+  // not of the executors.
   virtual ~Upkeep() = default;
-
-  // True while this replica holds the Lease. Thread: any. Blocking: no.
-  virtual bool leads() const = 0;
 
   // CRDs and webhook configurations that are missing or changed, and what to do about it.
   // Thread: any. Blocking: no.
@@ -136,8 +137,8 @@ class OSM_API Upkeep {
 
   // Number of bootstrap Secrets, of Pods in the store, that need a new proxy certificate: the CA or
   // the trust bundle is another than the manager's, or the certificate ends soon. nullopt: not
-  // known, because this replica does not hold the Lease, or has not listed the Secrets since the CA
-  // or the trust bundle changed.
+  // known, because this replica does not lead, or has not listed the Secrets since the CA or the
+  // trust bundle changed.
   // Thread: any. Blocking: no.
   virtual std::optional<std::size_t> stale_secrets() const = 0;
 };
@@ -150,18 +151,20 @@ struct ReplicaBoardOptions {
   std::string mesh_name = "osm";
   std::string osm_namespace = "osm-system";
   // The topics of this replica: readers of other topics do not see it, and it may not publish to
-  // them. Empty: all.
+  // them. A replica with some topics only, such as an injector, never leads. Empty: all.
   std::set<std::string> topics{};
 };
 
 // The board of the mesh's replicas: one Lease per replica in `osm_namespace`, renewed every 5 s,
-// expired after 15 s. Destroying the board deletes the Lease. Blocking: its destructor, for running
-// calls of the API and one more. Thread: any; its destructor not on the executors.
+// expired after 15 s. The replica that holds one more Lease, osm-controller-<mesh>, leads. Replicas
+// with a handle of stand() ask for it, renew it every 7 s, and follow a holder that has not renewed
+// it for 15 s. Destroying the board deletes the replica's own Lease. Blocking: its destructor, for
+// running calls of the API and some more. Thread: any; its destructor not on the executors.
 // Failure: kInvalidArgument, without `replica`. Errors of the API server are logged and retried.
 OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
     const ReplicaBoardOptions& options);
 
-// Bootstrap Secrets without a Pod, as the holder of the Lease published on the board some seconds
+// Bootstrap Secrets without a Pod, as the replica that leads published on the board some seconds
 // ago; counts are rounded down to tens. nullopt: no replica publishes them. Thread: any.
 // Blocking: no.
 OSM_API std::optional<inject::WaitingSecrets> read_waiting_secrets(const ReplicaBoard& board);
@@ -187,8 +190,8 @@ OSM_API std::unique_ptr<TextRecord> make_join_record(Cluster& cluster, std::stri
 // of `osm_namespace`. All as make_rotation_record().
 OSM_API std::unique_ptr<TextRecord> make_drain_record(Cluster& cluster, std::string osm_namespace);
 
-// Failure: kInvalidArgument, if a part needs the Lease and `replica` is empty. Refusals of the API
-// server are logged and retried. Thread: any. Blocking: no.
+// Failure: kInvalidArgument, if a part needs a leader, and `replica` is empty or `board` is null.
+// Refusals of the API server are logged and retried. Thread: any. Blocking: no.
 OSM_API Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options);
 
 }  // namespace osm::inline v1::kubernetes

@@ -1,6 +1,7 @@
-// Messages between the replicas of a control plane: one small text per replica and topic. On
-// Kubernetes the text is on a Lease per replica (osm/kubernetes/upkeep.hpp). A dead replica
-// disappears when its Lease expires.
+// Messages between the replicas of a control plane, one small text per replica and topic, and the
+// choice of the replica that leads: it does what one replica at a time may do. On Kubernetes the
+// text is on a Lease per replica (osm/kubernetes/upkeep.hpp). A dead replica disappears when its
+// Lease expires.
 #pragma once
 
 #include <functional>
@@ -44,9 +45,23 @@ class OSM_API ReplicaBoard {
   // Calls `on_change` when a replica published a text, appeared or disappeared.
   // Thread: the board's, one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(std::function<void()> on_change) = 0;
+
+  // True while this replica leads. At no time do two replicas lead, and a replica leads only while
+  // it holds a handle of stand(). Ask before each write: a replica that is cut off from the store
+  // stops to lead before another one may begin. Thread: any. Blocking: no.
+  virtual bool leads() const = 0;
+
+  // Lets this replica lead while a handle lives. `on_begin` is called each time it begins to lead,
+  // and once if it leads already; null: nothing is called. Destroying the last handle resigns:
+  // leads() is false at once, and another replica with a handle need not wait. So writing stops
+  // before its handle dies.
+  // Thread: any; `on_begin` as subscribe(). Blocking: no; the handle's destructor waits for a
+  // running `on_begin`. Lifetime: the handle dies before the board.
+  virtual Subscription stand(std::function<void()> on_begin) = 0;
 };
 
-// A board for a single controller: machines, tests. `replica`: its name.
+// A board for a single controller, which leads while it holds a handle: machines, tests. `replica`:
+// its name.
 // Lifetime: `executor` outlives it; callbacks run there. Thread: any. Blocking: no.
 OSM_API std::unique_ptr<ReplicaBoard> make_local_board(std::string replica, Executor& executor);
 

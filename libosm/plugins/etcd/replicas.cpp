@@ -1,5 +1,6 @@
 // The replicas' board and their leader in etcd. A replica's key holds its texts as one JSON object.
-// The key lives as long as the replica's lease; the replica whose key was created first leads.
+// The key lives as long as the replica's lease. So does a second key, which it has while it stands
+// to lead: the replica whose second key was created first leads.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include "base/json.hpp"
 #include "base/maps.hpp"
 #include "base/shared_metrics.hpp"
+#include "base/stands.hpp"
 #include "base/strand.hpp"
 #include "etcd/gateway.hpp"
 #include "etcd/watch_answers.hpp"
@@ -33,16 +35,20 @@ constexpr seconds kLease{15};  // life of the lease
 
 Status ignore(const json::object&) { return {}; }
 
-class EtcdReplicas final : public Replicas {
+class EtcdReplicas final : public ReplicaBoard {
  public:
   EtcdReplicas(const ReplicasOptions& options, std::unique_ptr<Gateway> gateway)
       : runtime_(options.runtime),
         replica_(options.replica),
         has_objects_(options.has_objects),
         below_(options.etcd.key + "/replicas/"),
+        standing_below_(options.etcd.key + "/replicas-standing/"),
         name_("replicas of " + gateway->name_of(options.etcd.key)),
         gateway_(std::move(gateway)),
-        strand_(runtime_.blocking) {}
+        strand_(runtime_.blocking),
+        stands_(
+            strand_, [this] { return leads(); },
+            [this] { strand_.post([this] { end_turn(take_turn()); }); }) {}
 
   ~EtcdReplicas() override {
     strand_.stop();
@@ -100,19 +106,25 @@ class EtcdReplicas final : public Replicas {
 
   bool leads() const override {
     const std::lock_guard lock(mutex_);
-    return oldest_ && runtime_.clock.steady_now() < known_until_;
+    return stands_.any() && oldest_ && runtime_.clock.steady_now() < known_until_;
+  }
+
+  Subscription stand(std::function<void()> on_begin) override {
+    return stands_.add(std::move(on_begin));
   }
 
  private:
   using Topics = std::map<std::string, std::string>;
   // A replica's key.
   struct Seen {
-    std::int64_t created = 0;
     std::int64_t changed = 0;
     Topics topics{};  // not of our own key
 
     friend bool operator==(const Seen&, const Seen&) = default;
   };
+  using Standing = std::map<std::string, std::int64_t>;  // by replica: its key's first revision
+  // State of the key with which this replica stands.
+  enum class Key { kNone, kComes, kThere, kGoes };  // two of them until etcd has confirmed it
 
   Status ask(std::string_view path, const json::object& body,
              const std::function<Status(json::object&)>& read) const {
@@ -129,16 +141,20 @@ class EtcdReplicas final : public Replicas {
       else
         runtime_.log.info("etcd tells again which replicas live");
     }
-    if (const bool leading = leads(); std::exchange(led_, leading) != leading)
+    const bool leading = leads();
+    if (std::exchange(led_, leading) != leading)
       runtime_.log.info(leading ? "this replica takes the steps of root rotations"
                                 : "this replica does not take the steps of root rotations");
     runtime_.metrics.set(kLeaseHeld, {}, led_ ? 1 : 0);
+    if (!std::exchange(begun_, leading) && leading) stands_.begin();
     timer_ = strand_.post_after(kTurn, [this] { end_turn(take_turn()); });
   }
 
   Status take_turn() {
     OSM_TRY(renew());
     OSM_TRY(write());
+    OSM_TRY(remove_standing());
+    OSM_TRY(write_standing());
     return look();
   }
 
@@ -165,6 +181,8 @@ class EtcdReplicas final : public Replicas {
   // The key has gone with it, and another replica may lead.
   void lose_lease() {
     lease_.clear();
+    standing_ = Key::kNone;
+    begun_ = false;
     const std::lock_guard lock(mutex_);
     unwritten_ = true;
     known_until_ = {};
@@ -178,24 +196,48 @@ class EtcdReplicas final : public Replicas {
       for (const auto& [topic, text] : ours_) topics[topic] = text;
     }
     runtime_.metrics.add(kReplicaBoardWrites, {}, 1);
-    const Status written = ask("kv/put",
-                               {{"key", base64(below_ + replica_)},
-                                {"value", base64(json::serialize(topics))},
-                                {"lease", lease_}},
-                               ignore);
+    Status written = put(below_, json::serialize(topics));
     if (written.ok()) return {};
-    if (written.error().code == ErrorCode::kNotFound) {
-      lose_lease();
-    } else {
-      const std::lock_guard lock(mutex_);
-      unwritten_ = true;
-    }
+    const std::lock_guard lock(mutex_);
+    unwritten_ = true;
     return written;
+  }
+
+  Status put(const std::string& below, const std::string& value) {
+    Status written = ask(
+        "kv/put", {{"key", base64(below + replica_)}, {"value", base64(value)}, {"lease", lease_}},
+        ignore);
+    if (!written.ok() && written.error().code == ErrorCode::kNotFound) lose_lease();
+    return written;
+  }
+
+  // A deletion that etcd has not confirmed may come late. So it is repeated, and this replica does
+  // not lead, until one is confirmed.
+  Status remove_standing() {
+    if (standing_ == Key::kNone || (stands_.any() && standing_ != Key::kGoes)) return {};
+    standing_ = Key::kGoes;
+    {
+      const std::lock_guard lock(mutex_);
+      oldest_ = false;
+    }
+    OSM_TRY(ask("kv/deleterange", {{"key", base64(standing_below_ + replica_)}}, ignore));
+    standing_ = Key::kNone;
+    return {};
+  }
+
+  // A put of a key that is there leaves its age.
+  Status write_standing() {
+    if (standing_ == Key::kThere || !stands_.any()) return {};
+    standing_ = Key::kComes;
+    OSM_TRY(put(standing_below_, ""));
+    standing_ = Key::kThere;
+    return {};
   }
 
   Status look() {
     std::map<std::string, Seen> present;
-    OSM_TRY(list(present));
+    Standing standing;
+    OSM_TRY(list(present, standing));
     for (auto& [replica, seen] : present) {
       if (replica == replica_) continue;
       const Seen* before = find_in(seen_, replica);  // written by this strand only
@@ -205,16 +247,16 @@ class EtcdReplicas final : public Replicas {
         OSM_TRY(read_topics(replica, seen.topics));
     }
     runtime_.metrics.set(kReplicas, {}, present.size());
+    const std::int64_t* const ours = find_in(standing, replica_);
+    if (!ours) standing_ = Key::kNone;
     bool changed = false;
     {
       const std::lock_guard lock(mutex_);
       changed = present != seen_;
       seen_ = std::move(present);
-      const Seen* mine = find_in(seen_, replica_);
-      oldest_ = mine && std::ranges::none_of(seen_, [&](const auto& entry) {
-                  return entry.second.created < mine->created;
-                });
-      if (mine) {
+      oldest_ = ours && std::ranges::none_of(
+                            standing, [&](const auto& entry) { return entry.second < *ours; });
+      if (find_in(seen_, replica_)) {
         known_until_ = renewed_at_ + kSure;
         confirmed_ = renewed_at_;
       } else
@@ -224,18 +266,23 @@ class EtcdReplicas final : public Replicas {
     return {};
   }
 
-  // All keys, without their values.
-  Status list(std::map<std::string, Seen>& present) const {
+  // All keys, without their values. One question: "replicas-standing/" is sorted before
+  // "replicas/".
+  Status list(std::map<std::string, Seen>& present, Standing& standing) const {
     std::string end = below_;  // the first text that does not begin so
     ++end.back();
     return ask("kv/range",
-               {{"key", base64(below_)}, {"range_end", base64(end)}, {"keys_only", true}},
+               {{"key", base64(standing_below_)}, {"range_end", base64(end)}, {"keys_only", true}},
                [&](const json::object& answer) -> Status {
                  for (const json::value& pair : list_at(answer, "kvs")) {
                    const auto key = from_base64(text_at(pair, "key"));
-                   if (!key || !key->starts_with(below_)) return not_etcd();
-                   present[key->substr(below_.size())] = {revision_at(pair, "create_revision"),
-                                                          revision_at(pair, "mod_revision")};
+                   if (key && key->starts_with(below_))
+                     present[key->substr(below_.size())] = {revision_at(pair, "mod_revision")};
+                   else if (key && key->starts_with(standing_below_))
+                     standing[key->substr(standing_below_.size())] =
+                         revision_at(pair, "create_revision");
+                   else
+                     return not_etcd();
                  }
                  return {};
                });
@@ -259,7 +306,8 @@ class EtcdReplicas final : public Replicas {
   const Runtime runtime_;
   const std::string replica_;
   const bool has_objects_;
-  const std::string below_;  // the replicas' keys begin so
+  const std::string below_;           // the replicas' keys begin so
+  const std::string standing_below_;  // the keys of those that stand begin so
   const std::string name_;
   const std::unique_ptr<Gateway> gateway_;
 
@@ -276,21 +324,24 @@ class EtcdReplicas final : public Replicas {
   SteadyTime renewed_at_{};
   bool failing_ = false;
   bool led_ = false;
+  bool begun_ = false;  // since the lease was lost, or this replica led last
+  Key standing_ = Key::kNone;
   Notifier<> changed_;
   Strand strand_;
+  Stands stands_;
   Subscription timer_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Replicas>> make_replicas(const ReplicasOptions& options) {
+Result<std::unique_ptr<ReplicaBoard>> make_replicas(const ReplicasOptions& options) {
   if (options.replica.empty())
     return Error{ErrorCode::kInvalidArgument,
                  "ReplicasOptions.replica: required: the name that no other replica has"};
   OSM_TRY(auto gateway, Gateway::open(options.etcd));
   auto replicas = std::make_unique<EtcdReplicas>(options, std::move(gateway));
   OSM_TRY(replicas->join());
-  return std::unique_ptr<Replicas>(std::move(replicas));
+  return std::unique_ptr<ReplicaBoard>(std::move(replicas));
 }
 
 }  // namespace osm::inline v1::etcd

@@ -16,10 +16,20 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Fixture : UpkeepFixture {
-  std::unique_ptr<Lease> replica(const std::string& name) {
-    return std::make_unique<Lease>(
-        UpkeepOptions{.cluster = cluster, .runtime = runtime, .replica = name},
-        [this, name] { acquired.push_back(name); });
+  // A replica's Lease, and its only handle.
+  struct Standing {
+    explicit Standing(const ReplicaBoardOptions& options) : lease(options) {}
+    bool held() const { return lease.leads(); }
+    void stop() { lease.stop(); }
+
+    Lease lease;
+    Subscription handle;
+  };
+  std::unique_ptr<Standing> replica(const std::string& name) {
+    auto made = std::make_unique<Standing>(
+        ReplicaBoardOptions{.cluster = cluster, .runtime = runtime, .replica = name});
+    made->handle = made->lease.stand([this, name] { acquired.push_back(name); });
+    return made;
   }
   json::object spec() {
     return api.at(kLeases, "osm-system", "osm-controller-osm").at("spec").as_object();
@@ -64,6 +74,49 @@ TEST_SUITE("kubernetes::Lease") {
     executor.run_for(9s);
     CHECK(second->held());
     CHECK(spec().at("leaseTransitions") == 1);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica without a handle asks for nothing") {
+    Lease lease({.cluster = cluster, .runtime = runtime, .replica = "a"});
+    executor.run_for(1h);
+    CHECK(api.count(kLeases) == 0);
+    Subscription handle = lease.stand({});
+    executor.run_until_idle();
+    CHECK(lease.leads());
+    CHECK(metrics.value("osm_lease_held") == 1);
+    handle.reset();
+    CHECK_FALSE(lease.leads());
+    executor.run_until_idle();
+    CHECK(spec().at("holderIdentity") == "");
+    CHECK(metrics.value("osm_lease_held") == 0);
+    api.forget_writes();
+    std::size_t calls = 0;
+    api.set_fault([&](const std::string&) {
+      ++calls;
+      return Status();
+    });
+    executor.run_for(1h);
+    CHECK(calls == 0);
+    api.set_fault({});
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a holder that resigned takes nothing back from the next one") {
+    auto first = replica("a");
+    executor.run_until_idle();
+    auto second = replica("b");
+    first->handle.reset();
+    for (int i = 0; i < 20; ++i) {
+      executor.run_for(500ms);
+      CHECK(first->held() + second->held() <= 1);
+    }
+    CHECK(second->held());
+    first->handle = first->lease.stand([this] { acquired.push_back("a"); });
+    for (int i = 0; i < 60; ++i) {
+      executor.run_for(500ms);
+      CHECK_FALSE(first->held());
+      CHECK(second->held());
+    }
+    CHECK(acquired == std::vector<std::string>{"a", "b"});
   }
 
   TEST_CASE_FIXTURE(Fixture, "a holder that fell silent is followed after the Lease's duration") {

@@ -58,7 +58,7 @@ const Said kNobodyKnows{{"unavailable", ""}};
 TEST_SUITE("kubernetes::LeaseBoard") {
   TEST_CASE_FIXTURE(Fixture, "the contract of boards is kept") {
     const auto a = board("a"), b = board("b");
-    const auto pass = [this] { executor.run_for(5s); };
+    const auto pass = [this] { executor.run_for(9s); };
     pass();
     osm::testing::check_board_contract(*a, "a", pass, b.get());
   }
@@ -94,6 +94,18 @@ TEST_SUITE("kubernetes::LeaseBoard") {
     CHECK(refused.error().code == ErrorCode::kInvalidArgument);
     CHECK(refused.error().message.find("'status'") != std::string::npos);
     CHECK(metrics.value("osm_replicas") == 1);  // of the controller
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a replica that takes part in some topics only never leads") {
+    auto controller = board("controller"), injector = board("injector", "osm", {"roots"});
+    const Subscription standing = injector->stand([] { FAIL("it leads"); });
+    executor.run_for(1min);
+    CHECK_FALSE(injector->leads());
+    CHECK(api.count(kLeases) == 4);  // no Lease of a leader
+    const Subscription stands = controller->stand({});
+    executor.run_for(5s);
+    CHECK(controller->leads());
+    CHECK_FALSE(injector->leads());
   }
 
   TEST_CASE_FIXTURE(Fixture, "before the first answer of the API server nobody knows who lives") {

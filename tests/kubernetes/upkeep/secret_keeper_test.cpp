@@ -21,7 +21,8 @@ struct Fixture : UpkeepFixture {
     keeper.emplace(UpkeepOptions{.cluster = cluster,
                                  .runtime = runtime,
                                  .replica = "a",
-                                 .secrets = SecretUpkeep{store, {}, board.get()},
+                                 .board = board.get(),
+                                 .secrets = SecretUpkeep{store},
                                  .secrets_by_namespace = by_namespace},
                    [this] { return leads; });
     told =

@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <memory>
+#include <string>
+
 #include "kubernetes/source/pods_yaml.hpp"
 #include "kubernetes/upkeep/preset.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
@@ -70,7 +74,15 @@ struct Fixture : UpkeepFixture {
     store.put(std::move(shop));
   }
 
+  ReplicaBoard& make_board(const std::string& replica) {
+    auto& board = boards[replica];
+    if (!board)
+      board =
+          make_replica_board({.cluster = cluster, .runtime = runtime, .replica = replica}).value();
+    return *board;
+  }
   std::unique_ptr<Upkeep> start(const std::string& replica) {
+    ReplicaBoard& board = make_board(replica);
     const auto domains = [] { return TrustDomains(TrustDomain("cluster.local")); };
     auto started = start_upkeep(
         {.cluster = cluster,
@@ -79,6 +91,7 @@ struct Fixture : UpkeepFixture {
          .kinds_repair = Repair::kCreate,
          .mutating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
          .validating_webhook = WebhookUpkeep{&manager, Repair::kCreate},
+         .board = &board,
          .follow_preset = true,
          .status = StatusUpkeep{control_plane, store},
          .secrets =
@@ -109,6 +122,7 @@ struct Fixture : UpkeepFixture {
   testing::MemoryMeshSpec spec;
   std::vector<RootStatus> roots;
   QuietControlPlane control_plane;
+  std::map<std::string, std::unique_ptr<ReplicaBoard>> boards;
 };
 
 }  // namespace
@@ -118,7 +132,7 @@ TEST_SUITE("kubernetes::Upkeep") {
     put_policy(kTcpRoutes, "shop", "events");
     const auto upkeep = start("a");
     executor.run_for(10s);
-    CHECK(upkeep->leads());
+    CHECK(boards["a"]->leads());
     CHECK(api.count(kCrds) == 17);
     CHECK(api.count(kMutatingWebhooks) == 1);
     CHECK(api.count(kValidatingWebhooks) == 1);
@@ -182,15 +196,16 @@ TEST_SUITE("kubernetes::Upkeep") {
     executor.run_for(5s);
     auto second = start("b");
     executor.run_for(1min);
-    CHECK(first->leads());
-    CHECK_FALSE(second->leads());
+    CHECK(boards["a"]->leads());
+    CHECK_FALSE(boards["b"]->leads());
     const std::size_t written = api.writes().size();
     put_policy(kTcpRoutes, "shop", "events");
     executor.run_for(5s);
     CHECK(has_status(kTcpRoutes, "shop", "events"));
     first.reset();
+    CHECK_FALSE(boards["a"]->leads());
     executor.run_for(5s);
-    CHECK(second->leads());
+    CHECK(boards["b"]->leads());
     put_policy(kTcpRoutes, "shop", "later");
     executor.run_for(5s);
     CHECK(has_status(kTcpRoutes, "shop", "later"));
@@ -238,7 +253,6 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK(api.count(kMutatingWebhooks) == 1);
     CHECK(api.count(kLeases) == 0);
     CHECK(api.count(kCrds) == 0);
-    CHECK_FALSE((*upkeep)->leads());
     CHECK((*upkeep)->stale_secrets() == std::nullopt);
   }
 
@@ -249,10 +263,35 @@ TEST_SUITE("kubernetes::Upkeep") {
     CHECK(nameless.error().message.find("UpkeepOptions.replica") == 0);
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a part that one replica writes is refused without a board") {
+    const auto alone = start_upkeep(
+        {.cluster = cluster, .runtime = runtime, .replica = "a", .follow_preset = true});
+    REQUIRE_FALSE(alone.ok());
+    CHECK(alone.error().code == ErrorCode::kInvalidArgument);
+    CHECK(alone.error().message.find("UpkeepOptions.board") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "an upkeep that starts on a board that leads writes at once") {
+    put_policy(kTcpRoutes, "shop", "events");
+    ReplicaBoard& board = make_board("a");
+    Subscription standing = board.stand({});
+    executor.run_for(10s);
+    REQUIRE(board.leads());
+    auto upkeep = start("a");
+    standing.reset();
+    executor.run_for(5s);
+    CHECK(board.leads());
+    CHECK(has_status(kTcpRoutes, "shop", "events"));
+    CHECK(upkeep->stale_secrets() == 0);
+    upkeep.reset();
+    CHECK_FALSE(board.leads());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "after the end nothing is written") {
     auto upkeep = start("a");
     executor.run_for(10s);
     upkeep.reset();
+    boards.clear();
     CHECK(text_at(map_at(api.at(kLeases, "osm-system", "osm-controller-osm"), "spec"),
                   "holderIdentity") == "");
     api.forget_writes();

@@ -28,21 +28,31 @@ json::object& spec_of(json::object& lease) {
 
 }  // namespace
 
-Lease::Lease(const UpkeepOptions& options, std::function<void()> on_acquired)
+Lease::Lease(const ReplicaBoardOptions& options)
     : api_(options.cluster.api()),
       runtime_(options.runtime),
       ns_(options.osm_namespace),
       name_("osm-controller-" + options.mesh_name),
       identity_(options.replica),
-      on_acquired_(std::move(on_acquired)),
       strand_(runtime_.blocking),
-      round_(strand_, runtime_.rng, {.turn = [this] { return tick(); }}) {
-  round_.wake();
-}
+      round_(strand_, runtime_.rng,
+             {.turn = [this] { return tick(); },
+              .may_run = [this] { return stands_.any(); },
+              .forget = [this] { release(); }}),
+      stands_(
+          strand_, [this] { return leads(); }, [this] { round_.wake(); }) {}
 
 Lease::~Lease() {
   stop();
+  release();
+}
+
+// Another replica need not wait.
+void Lease::release() {
   if (!held()) return;
+  held_until_ = SteadyTime::min().time_since_epoch().count();
+  ours_.reset();
+  runtime_.metrics.set(kLeaseHeld, {}, 0);
   auto lease = api_.get(kLeases, ns_, name_);
   if (!lease.ok() || text_at(map_at(*lease, "spec"), "holderIdentity") != identity_) return;
   json::object& spec = spec_of(*lease);
@@ -80,7 +90,7 @@ void Lease::hold(json::object lease, SteadyTime asked) {
   const bool before = held();
   // The answer is not older than the question.
   held_until_ = (asked + kRenewDeadline).time_since_epoch().count();
-  if (!before) on_acquired_();
+  if (!before) stands_.begin();
 }
 
 void Lease::look() {

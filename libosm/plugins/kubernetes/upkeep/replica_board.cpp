@@ -76,6 +76,7 @@ LeaseBoard::LeaseBoard(const ReplicaBoardOptions& options)
                  .ns = options_.osm_namespace,
                  .label_selector = mesh_selector(options_.mesh_name, kReplicaComponent),
                  .on_change = [this](const auto& keys) { on_leases(keys); }}) {
+  if (options_.topics.empty()) lease_.emplace(options_);
   strand_.post([this] { informer_.start(); });
   looks_.wake();
 }
@@ -86,6 +87,11 @@ LeaseBoard::~LeaseBoard() {
   if (!written_at_) return;
   for (const std::string& name : {name_, texts_name_})
     static_cast<void>(api_.remove(kLeases, options_.osm_namespace, name));
+}
+
+void LeaseBoard::stop() {
+  if (lease_) lease_->stop();
+  strand_.stop();
 }
 
 Status LeaseBoard::publish(const std::string& topic, std::string text) {
@@ -137,6 +143,10 @@ std::optional<SteadyTime> LeaseBoard::confirmed_at() const {
 
 Subscription LeaseBoard::subscribe(std::function<void()> on_change) {
   return changed_.subscribe(std::move(on_change));
+}
+
+Subscription LeaseBoard::stand(std::function<void()> on_begin) {
+  return lease_ ? lease_->stand(std::move(on_begin)) : Subscription();
 }
 
 Pause LeaseBoard::look() {

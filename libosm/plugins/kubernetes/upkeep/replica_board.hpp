@@ -6,6 +6,8 @@
 // The texts are written before the next renewal, and one watch tells of both: whoever sees a
 // renewal has seen the texts before it. A replica that cannot write its texts does not renew.
 //
+// The leader of all replicas is the holder of one more Lease (lease.hpp).
+//
 // A replica is judged as in lease.hpp, by this replica's own monotonic clock: it is gone when its
 // Lease stands still for its duration. Any replica deletes Leases that have stood still for long.
 #pragma once
@@ -23,6 +25,7 @@
 #include "base/round.hpp"
 #include "base/strand.hpp"
 #include "kubernetes/client/informer.hpp"
+#include "kubernetes/upkeep/lease.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/notifier.hpp"
 #include "osm/runtime/replica_board.hpp"
@@ -38,12 +41,14 @@ class LeaseBoard final : public ReplicaBoard {
 
   // Stops without leaving the board, like a killed replica.
   // Blocking: until a running call of the API has returned.
-  void stop() { strand_.stop(); }
+  void stop();
 
   Status publish(const std::string& topic, std::string text) override;
   Result<std::map<std::string, std::string>> read(const std::string& topic) const override;
   std::optional<SteadyTime> confirmed_at() const override;
   Subscription subscribe(std::function<void()> on_change) override;
+  bool leads() const override { return lease_ && lease_->leads(); }
+  Subscription stand(std::function<void()> on_begin) override;
 
  private:
   using Topics = std::map<std::string, std::string>;
@@ -102,6 +107,7 @@ class LeaseBoard final : public ReplicaBoard {
   Round looks_;
   Round writes_;
   Informer informer_;
+  std::optional<Lease> lease_;  // absent: this replica takes part in some topics only
 };
 
 }  // namespace osm::inline v1::kubernetes

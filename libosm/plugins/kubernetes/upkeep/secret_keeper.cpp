@@ -84,7 +84,7 @@ SecretKeeper::SecretKeeper(const UpkeepOptions& options, std::function<bool()> m
       runtime_(options.runtime),
       store_(options.secrets->store),
       mesh_name_(options.mesh_name),
-      board_(options.secrets->board),
+      board_(options.board),
       may_write_(std::move(may_write)),
       lines_(runtime_.clock),
       strand_(runtime_.blocking),

@@ -1,6 +1,5 @@
 #include "osm/kubernetes/upkeep.hpp"
 
-#include <atomic>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "kubernetes/client/resources.hpp"
 #include "kubernetes/upkeep/crds.hpp"
 #include "kubernetes/upkeep/gateway_keeper.hpp"
-#include "kubernetes/upkeep/lease.hpp"
 #include "kubernetes/upkeep/preset.hpp"
 #include "kubernetes/upkeep/reconciler.hpp"
 #include "kubernetes/upkeep/root_status_writer.hpp"
@@ -41,26 +39,19 @@ class ClusterUpkeep final : public Upkeep {
     for (const auto& webhook : {options_.mutating_webhook, options_.validating_webhook})
       if (webhook && webhook->manager)
         subscriptions_.push_back(webhook->manager->subscribe_ca([this] { want_webhooks(); }));
-    if (needs_lease(options_)) start_writers();
+    if (needs_leader(options_)) start_writers();
   }
 
   ~ClusterUpkeep() override {
     subscriptions_.clear();
-    if (lease_) lease_->stop();
+    begins_.reset();
     preset_strand_.stop();
-    // Writing stops before another replica may begin.
+    // Writing stops before another replica may begin: `stands_` dies last.
     if (gateway_) gateway_->stop();
     status_.reset();
     gateway_.reset();
     secrets_.reset();
     roots_.reset();
-    started_lease_ = nullptr;
-    lease_.reset();
-  }
-
-  bool leads() const override {
-    const Lease* lease = started_lease_;
-    return lease != nullptr && lease->held();
   }
 
   std::optional<std::size_t> stale_secrets() const override {
@@ -74,12 +65,14 @@ class ClusterUpkeep final : public Upkeep {
     return all;
   }
 
-  static bool needs_lease(const UpkeepOptions& options) {
+  static bool needs_leader(const UpkeepOptions& options) {
     return options.follow_preset || options.status || options.secrets || options.gateway ||
            options.roots;
   }
 
  private:
+  bool leads() const { return options_.board && options_.board->leads(); }
+
   void want_webhooks() {
     WebhookNames names{options_.mesh_name, options_.osm_namespace, {}, options_.beside_osm_v1};
     if (const auto& webhook = options_.mutating_webhook) {
@@ -109,8 +102,8 @@ class ClusterUpkeep final : public Upkeep {
       follow(options_.secrets->store, [this](const auto& keys) { secrets_->on_objects(keys); });
     }
     if (options_.roots) roots_.emplace(options_, may_write);
-    lease_.emplace(options_, [this] { on_acquired(); });
-    started_lease_ = &*lease_;
+    stands_ = options_.board->stand({});
+    begins_ = options_.board->stand([this] { on_begin(); });
     if (options_.follow_preset) preset_.wake();
   }
 
@@ -139,7 +132,7 @@ class ClusterUpkeep final : public Upkeep {
     subscriptions_.push_back(store.subscribe(std::move(on_change)));
   }
 
-  void on_acquired() {
+  void on_begin() {
     if (status_) status_->on_mesh();
     if (gateway_) gateway_->on_acquired();
     if (secrets_) secrets_->on_acquired();
@@ -178,24 +171,27 @@ class ClusterUpkeep final : public Upkeep {
   const UpkeepOptions options_;
   Api& api_;
   const Runtime runtime_;
+  Subscription stands_;  // this replica may lead
   Reconciler reconciler_;
   std::optional<GatewayKeeper> gateway_;
   std::optional<StatusWriter> status_;
   std::optional<SecretKeeper> secrets_;
   std::optional<RootStatusWriter> roots_;
-  std::optional<Lease> lease_;
-  std::atomic<const Lease*> started_lease_{nullptr};
   Strand preset_strand_;
   Round preset_;
   std::vector<Subscription> subscriptions_;
+  Subscription begins_;  // calls on_begin()
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options) {
-  if (ClusterUpkeep::needs_lease(options) && options.replica.empty())
+  if (ClusterUpkeep::needs_leader(options) && options.replica.empty())
     return Error{ErrorCode::kInvalidArgument,
                  "UpkeepOptions.replica: required: the name that no other replica has"};
+  if (ClusterUpkeep::needs_leader(options) && !options.board)
+    return Error{ErrorCode::kInvalidArgument,
+                 "UpkeepOptions.board: required: it chooses the one replica that writes"};
   return std::unique_ptr<Upkeep>(std::make_unique<ClusterUpkeep>(options));
 }
 
