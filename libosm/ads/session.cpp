@@ -57,15 +57,9 @@ void Session::begin(XdsType type, Claim claim) {
   s.subscribed = true;
   s.names = pool_.intern(NameSet());
   s.uncertain = doubt.unsure;
-  s.leftovers = doubt.unclaimed;
-  if (type == XdsType::kCluster)
-    users_known_ = claim.version.empty() && claim.versions.empty() && s.leftovers.empty();
-  if (doubt.unsure) {
-    for (const auto& [name, version] : claim.versions) s.leftovers.push_back(name);
-    s.leftovers = ordered(std::move(s.leftovers));
-  } else if (!claim.version.empty() || !claim.versions.empty()) {
-    s.claim = std::move(claim);
-  }
+  const bool claims = !claim.version.empty() || !claim.versions.empty();
+  if (type == XdsType::kCluster) users_known_ = !claims && doubt.unclaimed.empty();
+  if (claims && !doubt.unsure) s.claim = std::move(claim);
 }
 
 // A proxy forgets resources that it no longer subscribes to; if it subscribes again, they must be
@@ -102,17 +96,20 @@ void Session::on_ack(XdsType type) {
     s.delivered = nullptr;
     NameSet accepted;
     for (const Responded& part : s.responded) accepted.push_back(part.resource->name);
-    s.acked = without(s.sent, minus(s.unanswered, accepted));
-    s.leftovers = joined(s.leftovers, s.unanswered);
+    s.acked = without(s.sent, minus(delta_part(s).unanswered, accepted));
   }
-  NameSet().swap(s.unanswered);  // `= {}` would keep the memory
+  if (variant_ == XdsVariant::kDelta) {
+    DeltaState& own = delta(type);
+    if (s.uncertain) own.leftovers = joined(own.leftovers, own.unanswered);
+    NameSet().swap(own.unanswered);  // `= {}` would keep the memory
+  }
   std::vector<Responded>().swap(s.responded);
   if (s.base) end_refusals(s);
   if (withheld(type)) {
     if (variant_ == XdsVariant::kSotw) s.good = s.acked;
   } else {
+    if (variant_ == XdsVariant::kSotw) sotw(type).refused_base.clear();
     s.good = nullptr;
-    s.refused_base.clear();
     s.refusals.clear();
     s.nack_detail.clear();
   }
@@ -268,7 +265,7 @@ void Session::undeliver(XdsType type, const NameSet& names) {
   if (names.empty()) return;
   if (s.delivered) s.delivered = without(s.delivered, names);
   const bool unheard = !s.subscribed || s.claim;
-  if (variant_ == XdsVariant::kDelta && unheard) rewarmed_ = joined(rewarmed_, names);
+  if (variant_ == XdsVariant::kDelta && unheard) doubt_endpoints(names);
 }
 
 // --- reports ---
@@ -367,7 +364,8 @@ Doubts Session::doubts() const {
         !is_whole(type) && s.base &&
         (unasked(type) || !changed(s.delivered, *only(s.base, *s.names)).empty());
     doubt.unsure = s.awaiting || s.uncertain || undelivered;
-    doubt.unclaimed = joined(s.leftovers, s.unanswered);
+    if (variant_ == XdsVariant::kDelta)
+      doubt.unclaimed = joined(delta_part(s).leftovers, delta_part(s).unanswered);
   }
   return doubts;
 }

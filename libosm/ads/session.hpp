@@ -11,7 +11,8 @@
 //
 // The variant decides how a request changes the subscription, what a first request claims, what a
 // refusal refuses, and how a difference becomes a response: session_sotw.cpp, session_delta.cpp.
-// The rest is common: session_targets.cpp (the target content), session.cpp.
+// A type has the state of one variant only. The rest is common: session_targets.cpp (the target
+// content), session.cpp.
 //
 // Thread: one at a time (the hub's strand).
 #pragma once
@@ -22,6 +23,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ads/resource_set.hpp"
@@ -45,6 +47,20 @@ struct Doubt {
 };
 using Doubts = std::array<Doubt, kXdsTypes.size()>;
 
+// State of a type that only SotW has.
+struct SotwState {
+  Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
+  std::string refused_base;  // CDS, LDS: version of the refused inputs
+  bool skipped = false;      // a claim was believed, nothing sent
+};
+
+// State of a type that only delta has.
+struct DeltaState {
+  NameSet leftovers;   // names that the proxy may hold beyond `sent`
+  NameSet unanswered;  // names in unanswered responses
+  NameSet owed;        // requested names; a missing one is answered as removed
+};
+
 class Session {
  public:
   // Time for which removed clusters are kept for unacknowledged listeners and routes, on this
@@ -59,7 +75,10 @@ class Session {
   static_assert(kWarmingBound <= kHeldBound && kHeldBound < kExpandedBound);
 
   Session(XdsVariant variant, NameSetPool& pool, const Doubts& doubts = {})
-      : variant_(variant), pool_(pool), doubts_(doubts) {}
+      : variant_(variant), pool_(pool), doubts_(doubts) {
+    if (variant == XdsVariant::kDelta)
+      for (TypeState& s : types_) s.own.emplace<DeltaState>();
+  }
 
   // A request may have so many names beyond twice the class's without any excess.
   static constexpr std::size_t kSpareNames = 64;
@@ -185,13 +204,7 @@ class Session {
     std::uint64_t confirmed = 0;
     NameSet passed_clusters;  // LDS, RDS: names in unanswered responses that the next one dropped
     NameSet passed_routes;    // LDS: likewise
-    // SotW only.
-    Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
-    std::string refused_base;  // CDS, LDS: version of the refused inputs
-    // Delta only.
-    NameSet leftovers;   // names that the proxy may hold beyond `sent`
-    NameSet unanswered;  // names in unanswered responses
-    NameSet owed;        // requested names; a missing one is answered as removed
+    std::variant<SotwState, DeltaState> own;  // that of variant_
     // Cache of the target without NACKs and expansion.
     ResourceSetPtr wanted_base;
     NameSetPtr wanted_names;
@@ -200,6 +213,12 @@ class Session {
 
   TypeState& of(XdsType type) { return types_[index_of(type)]; }
   const TypeState& of(XdsType type) const { return types_[index_of(type)]; }
+
+  // Precondition: the session is of this variant.
+  SotwState& sotw(XdsType type) { return std::get<SotwState>(of(type).own); }
+  DeltaState& delta(XdsType type) { return std::get<DeltaState>(of(type).own); }
+  // Empty in SotW.
+  static const DeltaState& delta_part(const TypeState& s);
 
   // Common handling of requests: session.cpp.
   void begin(XdsType type, Claim claim);
@@ -277,9 +296,7 @@ class Session {
     EncodedPtr fresh, former;
   };
   std::map<std::string, FormerEndpoints> former_endpoints_;
-  // SotW only.
-  std::array<bool, kXdsTypes.size()> skipped_{};  // a claim was believed, nothing sent
-  bool sent_expanded_ = false;                    // the last CDS response kept removed clusters
+  bool sent_expanded_ = false;     // the last CDS response kept removed clusters
   std::string expansion_refused_;  // version of the inputs for which the kept clusters were refused
   // Delta only: result of with_used_endpoints(), and what it was made from.
   struct {
