@@ -54,7 +54,6 @@ Result<Session::Heard> Session::on_message(std::string_view bytes) {
 void Session::begin(XdsType type, Claim claim) {
   TypeState& s = of(type);
   const Doubt& doubt = doubts_[index_of(type)];
-  s.subscribed = true;
   s.names = pool_.intern(NameSet());
   s.uncertain = doubt.unsure;
   const bool claims = !claim.version.empty() || !claim.versions.empty();
@@ -193,7 +192,7 @@ std::optional<Response> Session::next_response(SteadyTime now, std::uint64_t gen
 
 std::optional<Response> Session::due(XdsType type, SteadyTime now) {
   TypeState& s = of(type);
-  if (!s.subscribed || !s.base) return std::nullopt;
+  if (!s.subscribed() || !s.base) return std::nullopt;
   const ResourceSetPtr goal = held_back(type, target(type, now), now);
   if (!goal) return std::nullopt;
   return variant_ == XdsVariant::kDelta ? due_delta(type, goal, now) : due_sotw(type, goal, now);
@@ -264,7 +263,7 @@ void Session::undeliver(XdsType type, const NameSet& names) {
   TypeState& s = of(type);
   if (names.empty()) return;
   if (s.delivered) s.delivered = without(s.delivered, names);
-  const bool unheard = !s.subscribed || s.claim;
+  const bool unheard = !s.subscribed() || s.claim;
   if (variant_ == XdsVariant::kDelta && unheard) doubt_endpoints(names);
 }
 
@@ -292,7 +291,7 @@ std::optional<SteadyTime> Session::deadline() const {
 ProxyTypeState Session::state(XdsType type) const {
   const TypeState& s = of(type);
   ProxyTypeState state;
-  if (!s.subscribed || (!s.wildcard && s.names->empty())) return state;
+  if (!s.subscribed() || (!s.wildcard && s.names->empty())) return state;
   state.state = withheld(type) ? SyncState::kStale
                 : awaits(s)    ? SyncState::kPending
                 : s.sent       ? SyncState::kSynced
@@ -312,20 +311,20 @@ bool Session::awaits(const TypeState& s) { return s.awaiting && (s.wildcard || !
 
 bool Session::settled() const {
   return std::none_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
-    return of(type).subscribed && (awaits(of(type)) || withheld(type));
+    return of(type).subscribed() && (awaits(of(type)) || withheld(type));
   });
 }
 
 bool Session::at_rest(XdsType type) const {
   const TypeState& s = of(type);
-  return s.subscribed && !awaits(s) && !withheld(type) && s.held.empty();
+  return s.subscribed() && !awaits(s) && !withheld(type) && s.held.empty();
 }
 
 bool Session::unanswered() const { return std::any_of(types_.begin(), types_.end(), awaits); }
 
 bool Session::holds_newest(XdsType type) const {
   const TypeState& s = of(type);
-  if (!s.subscribed || s.awaiting || s.uncertain || s.claim || !s.base || withheld(type))
+  if (!s.subscribed() || s.awaiting || s.uncertain || s.claim || !s.base || withheld(type))
     return false;
   return s.wildcard ? s.delivered == s.base : changed(s.delivered, *only(s.base, *s.names)).empty();
 }
@@ -352,7 +351,7 @@ Doubts Session::doubts() const {
   for (XdsType type : kXdsTypes) {
     const TypeState& s = of(type);
     Doubt& doubt = doubts[index_of(type)];
-    if (!s.subscribed || s.claim) {
+    if (!s.subscribed() || s.claim) {
       // A response that names this type was sent and not answered yet, so an older claim proves
       // nothing.
       const XdsType named_by = type == XdsType::kRoute ? XdsType::kListener : XdsType::kCluster;

@@ -126,7 +126,7 @@ class Session {
   bool settled() const;
   // True if a response has not been answered yet.
   bool unanswered() const;
-  bool subscribed(XdsType type) const { return of(type).subscribed; }
+  bool subscribed(XdsType type) const { return of(type).subscribed(); }
   // True if everything of the type is acknowledged and nothing is withheld or held back.
   // Precondition: no response is due.
   bool at_rest(XdsType type) const;
@@ -175,14 +175,14 @@ class Session {
   };
 
   struct TypeState {
-    bool subscribed = false;
+    bool subscribed() const { return names != nullptr; }
     bool wildcard = false;  // CDS, LDS: subscribed to all; else, or in addition, to `names`
     bool asked = false;  // CDS, LDS: a first request is answered even if there is nothing to send
     bool awaiting = false;        // the last response is unanswered
     bool overtaken_nack = false;  // a response before the last one was refused: send again after
                                   // the last one is answered
     bool uncertain = false;      // after a NACK, until the next ACK: the proxy's content is unknown
-    NameSetPtr names;            // set by the first request
+    NameSetPtr names;            // null until the first request
     std::optional<Claim> claim;  // claim in the first request, not checked yet
     std::string announced;       // version of the last response or of a believed claim
     std::string nonce;           // nonce of the last response

@@ -46,7 +46,7 @@ Result<Session::Effect> Session::on_request(const DeltaRequest& request) {
   DeltaState& own = delta(*type);
   Effect effect = Effect::kSubscription;
   NameSet held;  // by the first request
-  if (!s.subscribed) {
+  if (!s.subscribed()) {
     effect = Effect::kInitial;
     Claim claim;
     for (const DeltaRequest::Held& one : request.held)
@@ -181,7 +181,7 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   // A proxy drops the resources that clusters and listeners name by itself, after those.
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
-    if (names.empty() || !p.subscribed) continue;
+    if (names.empty() || !p.subscribed()) continue;
     // A parent that the last stream left over may name them.
     if (!p.sent || p.awaiting || leaves_over(p)) {
       names.clear();

@@ -25,7 +25,7 @@ Session::Effect Session::on_request(const Request& request) {
   const std::optional<XdsType> type = xds_type_of(request.type_url);
   if (!type) return Effect::kUnknownType;
   TypeState& s = of(*type);
-  if (!s.subscribed) {
+  if (!s.subscribed()) {
     begin(*type, {request.error ? std::string() : std::string(request.version), {}});
     s.asked = is_whole(*type);
     subscribe(*type, request);
@@ -100,7 +100,8 @@ void Session::judge_sotw(XdsType type) {
   const bool listeners = sotw(XdsType::kListener).skipped;
   if (type == XdsType::kEndpoint && !clusters) return;
   if (type == XdsType::kRoute && !listeners) return;
-  if (type == XdsType::kSecret && (!clusters || (of(XdsType::kListener).subscribed && !listeners)))
+  if (type == XdsType::kSecret &&
+      (!clusters || (of(XdsType::kListener).subscribed() && !listeners)))
     return;
   if (claim != wanted(s)->version()) return;
   s.delivered = s.sent = s.acked = wanted(s);

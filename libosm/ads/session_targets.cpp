@@ -193,7 +193,7 @@ NameSet Session::clusters_in_use() const {
     names = joined(names, references(set->resources(), XdsType::kCluster));
     routes = joined(routes, references(set->resources(), XdsType::kRoute));
   }
-  const bool all = !listeners.subscribed || listeners.claim || listeners.uncertain;
+  const bool all = !listeners.subscribed() || listeners.claim || listeners.uncertain;
   const TypeState& s = of(XdsType::kRoute);
   for (const ResourceSetPtr& set : {s.acked, s.sent, s.good, s.lingering}) {
     if (!set) continue;
