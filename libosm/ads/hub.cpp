@@ -143,16 +143,15 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   const model::ProxyKey key = stream.key();
   stream.wait.reset();
   remove_member(waiting_, key, stream.id);
-  stream.grpc = libraries_.contains(key);  // until its first request
-  stream.beside = stands_beside(stream);
-  if (!stream.beside) supersede(stream);
+  const bool beside = stands_beside(stream);
+  if (!beside) supersede(stream);
   stream.workload = std::move(workload);
   Doubts doubts = memory_.doubts(key);
   const std::optional<NameSet> doubted = doubted_endpoints(stream);
   if (!doubted) doubts[index_of(XdsType::kEndpoint)].unsure = true;
   stream.session.emplace(stream.transport->variant(), names_, doubts);
   if (doubted) stream.session->doubt_endpoints(*doubted);
-  if (stream.beside)
+  if (beside)
     beside_[key].insert(stream.id);
   else
     serving_[key] = stream.id;
@@ -160,11 +159,11 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
-  if (arrival.again && !stream.beside) deps_.runtime.metrics.add(kProxyReconnectCount, {}, 1);
+  if (arrival.again && !beside) deps_.runtime.metrics.add(kProxyReconnectCount, {}, 1);
   if (arrival.flapping) report_flapping(stream, {"previous_address", arrival.previous_host});
-  if (!stream.beside) replica_streams_.opened(key, host);
+  if (!beside) replica_streams_.opened(key, host);
   classify(stream);
-  if (!stream.beside) deps_.registry.register_proxy(view(stream).proxy);
+  if (!beside) deps_.registry.register_proxy(view(stream).proxy);
   progressed_.notify(&key);
   note_serving();
   say(LogLevel::kInfo, "proxy connected", stream,
@@ -352,7 +351,7 @@ void Hub::on_request(StreamId id, const std::string& bytes) {
 }
 
 void Hub::handle(Stream& stream, const std::string& bytes) {
-  if (!std::exchange(stream.heard, true)) note_kind(stream, bytes);
+  if (stream.kind == Kind::kUnheard) note_kind(stream, bytes);
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
   if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";

@@ -161,6 +161,9 @@ class Hub {
     std::uint64_t generation = 0;          // has it
   };
 
+  // Kind of a proxy, as its first request says (ADR 0065).
+  enum class Kind { kUnheard, kEnvoy, kLibrary };
+
   struct Stream {
     StreamId id = 0;
     std::shared_ptr<ProxyStream> transport;
@@ -179,10 +182,8 @@ class Hub {
     PendingChange change;
     PendingChange later_changes;
     std::optional<SteadyTime> given_at;  // time since which new resources wait for a write
-    bool heard = false;                  // its first request came
-    bool grpc = false;                   // of a gRPC library, as its first request says (ADR 0065)
-    bool beside = false;                 // another stream of the same certificate is in serving_
-    bool warned = false;                 // a warning about the end of its certificate was logged
+    Kind kind = Kind::kUnheard;
+    bool warned = false;   // a warning about the end of its certificate was logged
     bool settled = false;  // holds everything that its class holds, so it is as far as its class
     bool whole = false;    // has asked for everything that its clusters and listeners name
     std::uint64_t applied = 0;  // the newest generation that it had acknowledged, see applied()
@@ -219,6 +220,7 @@ class Hub {
   void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
   void supersede(Stream& newer);
   void note_kind(Stream& stream, const std::string& first_request);
+  bool is_library(const Stream& stream) const;
   bool stands_beside(const Stream& stream) const;
   void take_over(Stream& stream);
   bool promote(const model::ProxyKey& key);
@@ -261,7 +263,7 @@ class Hub {
   void note_change(Stream& stream, SteadyTime since);
   void observe_change(Stream& stream);
   void tell_progress(Stream& stream);
-  static bool is_whole(Stream& stream);
+  bool is_whole(Stream& stream) const;
   const model::MeshSnapshot& mesh_of(const Stream& stream) const;
   translate::ProxyClass class_in(const model::MeshSnapshot& mesh, const Stream& stream) const;
   void recall_leaving(const Stream& stream, const std::vector<MeshService>& own_ports);

@@ -63,7 +63,7 @@ void Hub::forget(std::map<StreamId, Stream>::iterator at) {
   for (const ServiceName& service : stream.workload->workload.services)
     remove_member(selected_by_, service, stream.id);
   classes_.leave(stream.proxy_class, stream.id);
-  if (stream.beside) return remove_member(beside_, key, stream.id);
+  if (serving_.at(key) != stream.id) return remove_member(beside_, key, stream.id);
   serving_.erase(key);
   if (promote(key)) return;
   replica_streams_.closed(key);
@@ -124,7 +124,7 @@ void Hub::rebalance(SteadyTime now) {
   for (const StreamId id : ids) {
     const Stream* stream = find_in(streams_, id);
     // A stream on trial is not settled. The streams of a gRPC library's process cannot go together.
-    if (!stream || !stream->settled || stream->grpc) continue;
+    if (!stream || !stream->settled || is_library(*stream)) continue;
     pacer_.add(id, "rebalanced: other replicas have fewer proxies; reconnect", kRebalanceWindow);
     if (--left == 0) return;
   }

@@ -20,11 +20,20 @@ void Hub::note_kind(Stream& stream, const std::string& first_request) {
     libraries_.insert(stream.key());
   else
     libraries_.erase(stream.key());
-  if (grpc != std::exchange(stream.grpc, grpc)) {
+  const bool counted_as_library = is_library(stream);
+  stream.kind = grpc ? Kind::kLibrary : Kind::kEnvoy;
+  if (grpc != counted_as_library) {
     stream.session->set_resources({});  // those of the other kind
     classify(stream);
   }
   if (!grpc) take_over(stream);
+}
+
+// An unheard stream counts as its proxy's last stream did when it was admitted.
+bool Hub::is_library(const Stream& stream) const {
+  if (stream.kind != Kind::kUnheard) return stream.kind == Kind::kLibrary;
+  return stream.proxy_class ? stream.proxy_class->proxy_class().grpc
+                            : libraries_.contains(stream.key());
 }
 
 // From another address the newer one supersedes them all, as an Envoy's would: a stolen key is not
@@ -33,16 +42,15 @@ bool Hub::stands_beside(const Stream& stream) const {
   const StreamId* const id = find_in(serving_, stream.key());
   if (id == nullptr) return false;
   const Stream& older = streams_.at(*id);
-  return older.grpc && peer_host(older.peer.address) == peer_host(stream.peer.address);
+  return is_library(older) && peer_host(older.peer.address) == peer_host(stream.peer.address);
 }
 
 // An Envoy is alone with its certificate, as ever.
 void Hub::take_over(Stream& stream) {
-  if (!stream.beside) return;
   const model::ProxyKey key = stream.key();
+  if (serving_.at(key) == stream.id) return;
   remove_member(beside_, key, stream.id);
   supersede(stream);
-  stream.beside = false;
   serving_[key] = stream.id;
   replica_streams_.opened(key, std::string(peer_host(stream.peer.address)));
   deps_.registry.register_proxy(view(stream).proxy);
@@ -56,12 +64,10 @@ bool Hub::promote(const model::ProxyKey& key) {
   const std::set<StreamId>* const others = find_in(beside_, key);
   if (others == nullptr || others->empty()) return false;
   const StreamId id = *others->begin();
-  Stream& stream = streams_.at(id);
-  stream.beside = false;
   serving_[key] = id;
   remove_member(beside_, key, id);
   deps_.registry.unregister_proxy(key.id);
-  deps_.registry.register_proxy(view(stream).proxy);
+  deps_.registry.register_proxy(view(streams_.at(id)).proxy);
   progressed_.notify(&key);
   return true;
 }

@@ -13,7 +13,7 @@ const model::MeshSnapshot& Hub::mesh_of(const Stream& stream) const {
 translate::ProxyClass Hub::class_in(const model::MeshSnapshot& mesh, const Stream& stream) const {
   translate::ProxyClass proxy_class = translate::class_of(mesh, stream.workload->workload);
   proxy_class.leaving = leaving_.of(stream.key());
-  proxy_class.grpc = stream.grpc;
+  proxy_class.grpc = is_library(stream);
   if (const MeshNumber* own = find_in(own_meshes_, stream.key())) proxy_class.mesh = *own;
   return proxy_class;
 }

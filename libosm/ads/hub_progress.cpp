@@ -116,11 +116,11 @@ void Hub::note_settled(Stream& stream) {
 // A proxy asks for listeners when its clusters are warm, and for routes when it has listeners. So a
 // proxy that answered everything may not have asked for everything yet. The check is repeated only
 // after other clusters or listeners were sent.
-bool Hub::is_whole(Stream& stream) {
+bool Hub::is_whole(Stream& stream) const {
   const ResourceSetPtr clusters = stream.session->acknowledged(XdsType::kCluster);
   const ResourceSetPtr listeners = stream.session->acknowledged(XdsType::kListener);
   // A gRPC library that is only a server has no clusters.
-  if (stream.grpc)
+  if (is_library(stream))
     return listeners && holds_what_listeners_name(*stream.session) &&
            (!clusters || holds_what_clusters_name(*stream.session));
   if (!clusters || !listeners) return false;

@@ -44,19 +44,12 @@ Result<Session::Heard> Session::on_message(std::string_view bytes) {
 void Session::begin(XdsType type, Claim claim) {
   TypeState& s = of(type);
   const Doubt& doubt = doubts_[index_of(type)];
-  s.subscribed = true;
   s.names = pool_.intern(NameSet());
   s.uncertain = doubt.unsure;
-  s.leftovers = doubt.unclaimed;
+  const bool claims = !claim.version.empty() || !claim.versions.empty();
   resumed_ = resumed_ || !claim.versions.empty();
-  if (type == XdsType::kCluster)
-    users_known_ = claim.version.empty() && claim.versions.empty() && s.leftovers.empty();
-  if (doubt.unsure) {
-    for (const auto& [name, version] : claim.versions) s.leftovers.push_back(name);
-    s.leftovers = ordered(std::move(s.leftovers));
-  } else if (!claim.version.empty() || !claim.versions.empty()) {
-    s.claim = std::move(claim);
-  }
+  if (type == XdsType::kCluster) users_known_ = !claims && doubt.unclaimed.empty();
+  if (claims && !doubt.unsure) s.claim = std::move(claim);
 }
 
 // A proxy forgets resources that it no longer subscribes to; if it subscribes again, they must be
@@ -93,17 +86,20 @@ void Session::on_ack(XdsType type) {
     s.delivered = nullptr;
     NameSet accepted;
     for (const Responded& part : s.responded) accepted.push_back(part.resource->name);
-    s.acked = without(s.sent, minus(s.unanswered, accepted));
-    s.leftovers = joined(s.leftovers, s.unanswered);
+    s.acked = without(s.sent, minus(delta_part(s).unanswered, accepted));
   }
-  NameSet().swap(s.unanswered);  // `= {}` would keep the memory
+  if (variant_ == XdsVariant::kDelta) {
+    DeltaState& own = delta(type);
+    if (s.uncertain) own.leftovers = joined(own.leftovers, own.unanswered);
+    NameSet().swap(own.unanswered);  // `= {}` would keep the memory
+  }
   std::vector<Responded>().swap(s.responded);
   if (s.base) end_refusals(s);
   if (withheld(type)) {
     if (variant_ == XdsVariant::kSotw) s.good = s.acked;
   } else {
+    if (variant_ == XdsVariant::kSotw) sotw(type).refused_base.clear();
     s.good = nullptr;
-    s.refused_base.clear();
     s.refusals.clear();
     s.nack_detail.clear();
   }
@@ -187,7 +183,7 @@ std::optional<Response> Session::next_response(SteadyTime now, std::uint64_t gen
 
 std::optional<Response> Session::due(XdsType type, SteadyTime now) {
   TypeState& s = of(type);
-  if (!s.subscribed || !s.base) return std::nullopt;
+  if (!s.subscribed() || !s.base) return std::nullopt;
   const ResourceSetPtr goal = held_back(type, target(type, now), now);
   if (!goal) return std::nullopt;
   return variant_ == XdsVariant::kDelta ? due_delta(type, goal, now) : due_sotw(type, goal, now);
@@ -258,8 +254,8 @@ void Session::undeliver(XdsType type, const NameSet& names) {
   TypeState& s = of(type);
   if (names.empty()) return;
   if (s.delivered) s.delivered = without(s.delivered, names);
-  const bool unheard = !s.subscribed || s.claim;
-  if (variant_ == XdsVariant::kDelta && unheard) rewarmed_ = joined(rewarmed_, names);
+  const bool unheard = !s.subscribed() || s.claim;
+  if (variant_ == XdsVariant::kDelta && unheard) doubt_endpoints(names);
 }
 
 // --- reports ---
@@ -286,7 +282,7 @@ std::optional<SteadyTime> Session::deadline() const {
 ProxyTypeState Session::state(XdsType type) const {
   const TypeState& s = of(type);
   ProxyTypeState state;
-  if (!s.subscribed || (!s.wildcard && s.names->empty())) return state;
+  if (!s.subscribed() || (!s.wildcard && s.names->empty())) return state;
   state.state = withheld(type) ? SyncState::kStale
                 : awaits(s)    ? SyncState::kPending
                 : s.sent       ? SyncState::kSynced
@@ -306,20 +302,20 @@ bool Session::awaits(const TypeState& s) { return s.awaiting && (s.wildcard || !
 
 bool Session::settled() const {
   return std::none_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
-    return of(type).subscribed && (awaits(of(type)) || withheld(type));
+    return of(type).subscribed() && (awaits(of(type)) || withheld(type));
   });
 }
 
 bool Session::at_rest(XdsType type) const {
   const TypeState& s = of(type);
-  return s.subscribed && !awaits(s) && !withheld(type) && s.held.empty();
+  return s.subscribed() && !awaits(s) && !withheld(type) && s.held.empty();
 }
 
 bool Session::unanswered() const { return std::any_of(types_.begin(), types_.end(), awaits); }
 
 bool Session::holds_newest(XdsType type) const {
   const TypeState& s = of(type);
-  if (!s.subscribed || s.awaiting || s.uncertain || s.claim || !s.base || withheld(type))
+  if (!s.subscribed() || s.awaiting || s.uncertain || s.claim || !s.base || withheld(type))
     return false;
   return s.wildcard ? s.delivered == s.base : changed(s.delivered, *only(s.base, *s.names)).empty();
 }
@@ -346,7 +342,7 @@ Doubts Session::doubts() const {
   for (XdsType type : kXdsTypes) {
     const TypeState& s = of(type);
     Doubt& doubt = doubts[index_of(type)];
-    if (!s.subscribed || s.claim) {
+    if (!s.subscribed() || s.claim) {
       // A response that names this type was sent and not answered yet, so an older claim proves
       // nothing.
       const XdsType named_by = type == XdsType::kRoute ? XdsType::kListener : XdsType::kCluster;
@@ -358,7 +354,8 @@ Doubts Session::doubts() const {
         !is_whole(type) && s.base &&
         (unasked(type) || !changed(s.delivered, *only(s.base, *s.names)).empty());
     doubt.unsure = s.awaiting || s.uncertain || undelivered;
-    doubt.unclaimed = joined(s.leftovers, s.unanswered);
+    if (variant_ == XdsVariant::kDelta)
+      doubt.unclaimed = joined(delta_part(s).leftovers, delta_part(s).unanswered);
   }
   return doubts;
 }

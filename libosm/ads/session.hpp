@@ -11,7 +11,8 @@
 //
 // The variant decides how a request changes the subscription, what a first request claims, what a
 // refusal refuses, and how a difference becomes a response: session_sotw.cpp, session_delta.cpp.
-// The rest is common: session_targets.cpp (the target content), session.cpp.
+// A type has the state of one variant only. The rest is common: session_targets.cpp (the target
+// content), session.cpp.
 //
 // Thread: one at a time (the hub's strand).
 #pragma once
@@ -22,6 +23,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ads/resource_set.hpp"
@@ -45,6 +47,20 @@ struct Doubt {
 };
 using Doubts = std::array<Doubt, kXdsTypes.size()>;
 
+// State of a type that only SotW has.
+struct SotwState {
+  Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
+  std::string refused_base;  // CDS, LDS: version of the refused inputs
+  bool skipped = false;      // a claim was believed, nothing sent
+};
+
+// State of a type that only delta has.
+struct DeltaState {
+  NameSet leftovers;   // names that the proxy may hold beyond `sent`
+  NameSet unanswered;  // names in unanswered responses
+  NameSet owed;        // requested names; a missing one is answered as removed
+};
+
 class Session {
  public:
   // Time for which removed clusters are kept for unacknowledged listeners and routes, on this
@@ -59,7 +75,10 @@ class Session {
   static_assert(kWarmingBound <= kHeldBound && kHeldBound < kExpandedBound);
 
   Session(XdsVariant variant, NameSetPool& pool, const Doubts& doubts = {})
-      : variant_(variant), pool_(pool), doubts_(doubts) {}
+      : variant_(variant), pool_(pool), doubts_(doubts) {
+    if (variant == XdsVariant::kDelta)
+      for (TypeState& s : types_) s.own.emplace<DeltaState>();
+  }
 
   // A request may have so many names beyond twice the class's without any excess.
   static constexpr std::size_t kSpareNames = 64;
@@ -107,7 +126,7 @@ class Session {
   bool settled() const;
   // True if a response has not been answered yet.
   bool unanswered() const;
-  bool subscribed(XdsType type) const { return of(type).subscribed; }
+  bool subscribed(XdsType type) const { return of(type).subscribed(); }
   // True if everything of the type is acknowledged and nothing is withheld or held back.
   // Precondition: no response is due.
   bool at_rest(XdsType type) const;
@@ -156,14 +175,14 @@ class Session {
   };
 
   struct TypeState {
-    bool subscribed = false;
+    bool subscribed() const { return names != nullptr; }
     bool wildcard = false;  // CDS, LDS: subscribed to all; else, or in addition, to `names`
     bool asked = false;  // CDS, LDS: a first request is answered even if there is nothing to send
     bool awaiting = false;        // the last response is unanswered
     bool overtaken_nack = false;  // a response before the last one was refused: send again after
                                   // the last one is answered
     bool uncertain = false;      // after a NACK, until the next ACK: the proxy's content is unknown
-    NameSetPtr names;            // set by the first request
+    NameSetPtr names;            // null until the first request
     std::optional<Claim> claim;  // claim in the first request, not checked yet
     std::string announced;       // version of the last response or of a believed claim
     std::string nonce;           // nonce of the last response
@@ -185,13 +204,7 @@ class Session {
     std::uint64_t confirmed = 0;
     NameSet passed_clusters;  // LDS, RDS: names in unanswered responses that the next one dropped
     NameSet passed_routes;    // LDS: likewise
-    // SotW only.
-    Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
-    std::string refused_base;  // CDS, LDS: version of the refused inputs
-    // Delta only.
-    NameSet leftovers;   // names that the proxy may hold beyond `sent`
-    NameSet unanswered;  // names in unanswered responses
-    NameSet owed;        // requested names; a missing one is answered as removed
+    std::variant<SotwState, DeltaState> own;  // that of variant_
     // Cache of the target without NACKs and expansion.
     ResourceSetPtr wanted_base;
     NameSetPtr wanted_names;
@@ -200,6 +213,12 @@ class Session {
 
   TypeState& of(XdsType type) { return types_[index_of(type)]; }
   const TypeState& of(XdsType type) const { return types_[index_of(type)]; }
+
+  // Precondition: the session is of this variant.
+  SotwState& sotw(XdsType type) { return std::get<SotwState>(of(type).own); }
+  DeltaState& delta(XdsType type) { return std::get<DeltaState>(of(type).own); }
+  // Empty in SotW.
+  static const DeltaState& delta_part(const TypeState& s);
 
   // Common handling of requests: session.cpp.
   void begin(XdsType type, Claim claim);
@@ -277,9 +296,7 @@ class Session {
     EncodedPtr fresh, former;
   };
   std::map<std::string, FormerEndpoints> former_endpoints_;
-  // SotW only.
-  std::array<bool, kXdsTypes.size()> skipped_{};  // a claim was believed, nothing sent
-  bool sent_expanded_ = false;                    // the last CDS response kept removed clusters
+  bool sent_expanded_ = false;     // the last CDS response kept removed clusters
   std::string expansion_refused_;  // version of the inputs for which the kept clusters were refused
   // Delta only: result of with_used_endpoints(), and what it was made from.
   struct {

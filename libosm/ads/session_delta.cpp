@@ -33,16 +33,27 @@ std::vector<XdsType> parents_of(XdsType type) {
 
 }  // namespace
 
+const DeltaState& Session::delta_part(const TypeState& s) {
+  static const DeltaState kNone;
+  const auto* own = std::get_if<DeltaState>(&s.own);
+  return own ? *own : kNone;
+}
+
 Result<Session::Effect> Session::on_request(const DeltaRequest& request) {
   const std::optional<XdsType> type = xds_type_of(request.type_url);
   if (!type) return Effect::kUnknownType;
   TypeState& s = of(*type);
+  DeltaState& own = delta(*type);
   Effect effect = Effect::kSubscription;
-  if (!s.subscribed) {
+  NameSet held;  // by the first request
+  if (!s.subscribed()) {
     effect = Effect::kInitial;
     Claim claim;
-    for (const DeltaRequest::Held& held : request.held)
-      claim.versions.insert_or_assign(std::string(held.name), std::string(held.version));
+    for (const DeltaRequest::Held& one : request.held)
+      claim.versions.insert_or_assign(std::string(one.name), std::string(one.version));
+    for (const auto& [name, version] : claim.versions) held.push_back(name);
+    const Doubt& doubt = doubts_[index_of(*type)];
+    own.leftovers = doubt.unsure ? joined(doubt.unclaimed, held) : doubt.unclaimed;
     begin(*type, std::move(claim));
     s.wildcard = s.asked = is_whole(*type) && request.subscribe.empty();
   } else if (s.awaiting && request.nonce == s.nonce) {
@@ -53,18 +64,14 @@ Result<Session::Effect> Session::on_request(const DeltaRequest& request) {
     request.error ? on_overtaken_nack(*type) : on_overtaken_ack(*type, request.nonce, {});
   }
   OSM_TRY(subscribe(*type, request));
-  if (effect == Effect::kInitial && !s.claim && !s.owed.empty()) {
-    // Nor for what it claims in vain.
-    std::vector<std::string> held;
-    for (const DeltaRequest::Held& one : request.held) held.emplace_back(one.name);
-    s.owed = minus(s.owed, ordered(std::move(held)));
-  }
+  if (!held.empty()) own.owed = minus(own.owed, held);  // also of names that it claims in vain
   return effect;
 }
 
 Status Session::subscribe(XdsType type, const DeltaRequest& request) {
   if (request.subscribe.empty() && request.unsubscribe.empty()) return {};
   TypeState& s = of(type);
+  DeltaState& own = delta(type);
   const NameSet added = named(type, request.subscribe);
   const NameSet dropped = named(type, request.unsubscribe);
   NameSet names = joined(minus(*s.names, dropped), added);
@@ -78,20 +85,21 @@ Status Session::subscribe(XdsType type, const DeltaRequest& request) {
   keep_only_subscribed(s);
   if (!s.wildcard) {
     const auto forgotten = [&](const std::string& name) { return !contains(*s.names, name); };
-    std::erase_if(s.leftovers, forgotten);
-    std::erase_if(s.owed, forgotten);
-    std::erase_if(s.unanswered, forgotten);  // if it is refused, it is not removed again
-    if (s.leftovers.empty() && !s.awaiting)
+    std::erase_if(own.leftovers, forgotten);
+    std::erase_if(own.owed, forgotten);
+    std::erase_if(own.unanswered, forgotten);  // if it is refused, it is not removed again
+    if (own.leftovers.empty() && !s.awaiting)
       s.uncertain = false;  // the proxy dropped the refused resources
   }
   // A name that is requested again may have been dropped in between. If the proxy drops a name
   // beside a wildcard, it waits to learn if the wildcard includes the name.
   const NameSet asked = s.wildcard ? joined(added, dropped) : added;
   if (s.delivered) s.delivered = without(s.delivered, asked);
-  s.owed = joined(s.owed, asked);
+  own.owed = joined(own.owed, asked);
   if (!s.claim) return {};
   // The proxy waits for nothing that it claims to hold.
-  std::erase_if(s.owed, [&](const std::string& name) { return s.claim->versions.contains(name); });
+  std::erase_if(own.owed,
+                [&](const std::string& name) { return s.claim->versions.contains(name); });
   return {};
 }
 
@@ -100,7 +108,8 @@ Status Session::subscribe(XdsType type, const DeltaRequest& request) {
 // stay applied if they were good.
 void Session::refuse_delta(XdsType type) {
   TypeState& s = of(type);
-  const NameSet names = std::exchange(s.unanswered, {});
+  DeltaState& own = delta(type);
+  const NameSet names = std::exchange(own.unanswered, {});
   const std::vector<Responded> responded = std::exchange(s.responded, {});
   const bool kept = type == XdsType::kCluster && sent_expanded_;
   // Do not repeat refused removals, unless a response before them was refused too.
@@ -118,7 +127,7 @@ void Session::refuse_delta(XdsType type) {
       std::erase(undelivered, part.resource->name);
   s.good = merged(s.good ? s.good : ResourceSet::none(), held);
   s.sent = merged(without(s.sent, names), std::move(held));
-  s.leftovers = joined(s.leftovers, names);
+  own.leftovers = joined(own.leftovers, names);
   if (s.acked) s.acked = without(s.acked, names);
   if (s.delivered) s.delivered = without(s.delivered, undelivered);
   // A kept cluster may be the cause: send the response once more without it.
@@ -134,38 +143,41 @@ void Session::refuse_delta(XdsType type) {
 // and so does some cluster if the proxy has not asked for clusters yet.
 void Session::judge_delta(XdsType type) {
   TypeState& s = of(type);
+  NameSet& leftovers = delta(type).leftovers;
   const auto versions = std::exchange(s.claim, std::nullopt)->versions;
   const ResourceSetPtr kept = filtered(wanted(s), [&](const EncodedResource& resource) {
     const auto claimed = versions.find(resource.name);
     // A name that was left over by the last stream may be held in a version that is not claimed.
     return claimed != versions.end() && claimed->second == resource_version(resource) &&
-           !contains(s.leftovers, resource.name);
+           !contains(leftovers, resource.name);
   });
-  s.delivered = type != XdsType::kEndpoint          ? kept
-                : !of(XdsType::kCluster).subscribed ? ResourceSet::none()
-                                                    : without(kept, rewarmed_);
+  s.delivered = type != XdsType::kEndpoint            ? kept
+                : !of(XdsType::kCluster).subscribed() ? ResourceSet::none()
+                                                      : without(kept, rewarmed_);
   if (type == XdsType::kEndpoint) NameSet().swap(rewarmed_);
   s.sent = s.acked = kept;
   if (kept == wanted(s)) s.announced = kept->version();
   NameSet others;
   for (const auto& [name, version] : versions)
     if (!kept->find(name) && (s.wildcard || contains(*s.names, name))) others.push_back(name);
-  s.leftovers = joined(s.leftovers, others);
+  leftovers = joined(leftovers, others);
   s.asked = false;
 }
 
 // True if the proxy may hold resources that have left the mesh, and were not sent on this stream.
 bool Session::leaves_over(const TypeState& s) {
-  return std::any_of(s.leftovers.begin(), s.leftovers.end(),
+  const NameSet& leftovers = delta_part(s).leftovers;
+  return std::any_of(leftovers.begin(), leftovers.end(),
                      [&](const std::string& name) { return !s.base->find(name); });
 }
 
 // Missing names that the proxy holds, may hold or requested.
 NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   const TypeState& s = of(type);
+  const DeltaState& own = delta_part(s);
   const auto absent = [&](const std::string& name) { return !goal.find(name); };
   NameSet names = vanished(s.sent, goal);
-  std::copy_if(s.leftovers.begin(), s.leftovers.end(), std::back_inserter(names), absent);
+  std::copy_if(own.leftovers.begin(), own.leftovers.end(), std::back_inserter(names), absent);
   // Envoy keeps routes for listeners that drain, and reports their removal as an error.
   if (type == XdsType::kRoute) names.clear();
   // Withheld resources are not removed.
@@ -173,7 +185,7 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   // A proxy drops the resources that clusters and listeners name by itself, after those.
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
-    const bool unheard = !p.subscribed && !(resumed_ && parent == XdsType::kCluster);
+    const bool unheard = !p.subscribed() && !(resumed_ && parent == XdsType::kCluster);
     if (names.empty() || unheard) continue;
     // A parent that the last stream left over may name them.
     if (!p.sent || p.awaiting || leaves_over(p)) {
@@ -182,7 +194,7 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
       names = minus(ordered(std::move(names)), references(p.sent->resources(), type));
     }
   }
-  for (const std::string& name : s.owed)
+  for (const std::string& name : own.owed)
     if (absent(name) && !s.base->find(name)) names.push_back(name);
   return ordered(std::move(names));
 }
@@ -202,9 +214,10 @@ bool Session::keeps_leftovers(SteadyTime now) {
 std::optional<Response> Session::due_delta(XdsType type, const ResourceSetPtr& goal,
                                            SteadyTime now) {
   TypeState& s = of(type);
+  DeltaState& own = delta(type);
   std::vector<EncodedPtr> news = changed(s.delivered, *goal);
   NameSet removed = gone(type, *goal);
-  if (type == XdsType::kCluster && keeps_leftovers(now)) removed = minus(removed, s.leftovers);
+  if (type == XdsType::kCluster && keeps_leftovers(now)) removed = minus(removed, own.leftovers);
   if (!s.asked && news.empty() && removed.empty()) return std::nullopt;
   const bool all_vanished = is_whole(type) && s.sent && !s.sent->empty() && goal->empty();
   if (all_vanished && !s.asked && wanted(s)->empty()) {
@@ -212,14 +225,14 @@ std::optional<Response> Session::due_delta(XdsType type, const ResourceSetPtr& g
     return std::nullopt;
   }
   const auto there = [&](const std::string& name) { return goal->find(name) != nullptr; };
-  std::erase_if(s.leftovers, there);
-  std::erase_if(s.owed, there);
-  s.leftovers = minus(joined(s.leftovers, vanished(s.sent, *goal)), removed);
-  s.owed = minus(s.owed, removed);
-  s.unanswered = joined(s.unanswered, removed);
+  std::erase_if(own.leftovers, there);
+  std::erase_if(own.owed, there);
+  own.leftovers = minus(joined(own.leftovers, vanished(s.sent, *goal)), removed);
+  own.owed = minus(own.owed, removed);
+  own.unanswered = joined(own.unanswered, removed);
   NameSet sent;
   for (const EncodedPtr& resource : news) sent.push_back(resource->name);
-  s.unanswered = joined(s.unanswered, sent);
+  own.unanswered = joined(own.unanswered, sent);
   if (type == XdsType::kCluster)
     sent_expanded_ = std::any_of(sent.begin(), sent.end(),
                                  [&](const std::string& name) { return !s.base->find(name); });

@@ -25,7 +25,7 @@ Session::Effect Session::on_request(const Request& request) {
   const std::optional<XdsType> type = xds_type_of(request.type_url);
   if (!type) return Effect::kUnknownType;
   TypeState& s = of(*type);
-  if (!s.subscribed) {
+  if (!s.subscribed()) {
     begin(*type, {request.error ? std::string() : std::string(request.version), {}});
     s.asked = is_whole(*type);
     subscribe(*type, request);
@@ -63,11 +63,12 @@ Session::Effect Session::on_request(const Request& request) {
 bool Session::subscribe(XdsType type, const Request& request) {
   TypeState& s = of(type);
   const Digest raw = raw_digest(request.names);
-  if (raw == s.raw_names) return false;
+  SotwState& own = sotw(type);
+  if (raw == own.raw_names) return false;
   // Without names from the first request on: everything. After names: nothing any more, as a gRPC
   // library says that has closed its last channel.
-  const bool all = s.raw_names == Digest() || s.wildcard;
-  s.raw_names = raw;
+  const bool all = own.raw_names == Digest() || s.wildcard;
+  own.raw_names = raw;
   s.wildcard = is_whole(type) && (names_all(request.names) || (request.names.empty() && all));
   s.names = pool_.intern(s.wildcard ? std::vector<std::string_view>() : request.names);
   keep_only_subscribed(s);
@@ -82,7 +83,7 @@ void Session::refuse_sotw(XdsType type) {
   if (type == XdsType::kCluster && sent_expanded_) {
     expansion_refused_ = s.sent_base;
   } else {
-    s.refused_base = s.sent_base;
+    sotw(type).refused_base = s.sent_base;
   }
   if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
   // Envoy applies the good members of a refused response, so nothing counts as delivered.
@@ -95,17 +96,18 @@ void Session::judge_sotw(XdsType type) {
   // The types that name these resources must have been skipped too: a cluster that is sent waits
   // for its endpoints again, and a proxy still claims resources that it dropped while it did not
   // name them.
-  const bool clusters = skipped_[index_of(XdsType::kCluster)];
-  const bool listeners = skipped_[index_of(XdsType::kListener)];
+  const bool clusters = sotw(XdsType::kCluster).skipped;
+  const bool listeners = sotw(XdsType::kListener).skipped;
   if (type == XdsType::kEndpoint && !clusters) return;
   if (type == XdsType::kRoute && !listeners) return;
-  if (type == XdsType::kSecret && (!clusters || (of(XdsType::kListener).subscribed && !listeners)))
+  if (type == XdsType::kSecret &&
+      (!clusters || (of(XdsType::kListener).subscribed() && !listeners)))
     return;
   if (claim != wanted(s)->version()) return;
   s.delivered = s.sent = s.acked = wanted(s);
   s.announced = claim;
   s.asked = false;
-  skipped_[index_of(type)] = true;
+  sotw(type).skipped = true;
 }
 
 std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& goal,
@@ -134,7 +136,7 @@ std::optional<Response> Session::due_sotw(XdsType type, const ResourceSetPtr& go
       news.push_back(goal->resources().front());
     }
   }
-  skipped_[index_of(type)] = false;
+  sotw(type).skipped = false;
   if (type == XdsType::kCluster)
     sent_expanded_ = !withheld(type) && goal->version() != thawed(s, wanted(s))->version();
   return respond(type, goal, std::move(news), now);

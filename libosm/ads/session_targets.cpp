@@ -27,7 +27,7 @@ bool Session::refused_as_a_whole(XdsType type) const {
 bool Session::withheld(XdsType type) const {
   const TypeState& s = of(type);
   if (!s.base) return false;
-  if (refused_as_a_whole(type)) return s.refused_base == s.base->version();
+  if (refused_as_a_whole(type)) return std::get<SotwState>(s.own).refused_base == s.base->version();
   return std::any_of(s.refusals.begin(), s.refusals.end(),
                      [&](const Refusal& refusal) { return refusal.holds_for(*s.base); });
 }
@@ -175,7 +175,7 @@ ResourceSetPtr Session::with_used_endpoints(const ResourceSetPtr& base) {
 bool Session::knows_users() {
   if (users_known_) return true;
   const TypeState& listeners = of(XdsType::kListener);
-  if (!holds_newest(XdsType::kListener) || !listeners.leftovers.empty()) return false;
+  if (!holds_newest(XdsType::kListener) || !delta_part(listeners).leftovers.empty()) return false;
   const NameSet routes = references(listeners.sent->resources(), XdsType::kRoute);
   users_known_ = routes.empty() || (holds_newest(XdsType::kRoute) &&
                                     minus(routes, *of(XdsType::kRoute).names).empty());
@@ -193,7 +193,7 @@ NameSet Session::clusters_in_use() const {
     names = joined(names, references(set->resources(), XdsType::kCluster));
     routes = joined(routes, references(set->resources(), XdsType::kRoute));
   }
-  const bool all = !listeners.subscribed || listeners.claim || listeners.uncertain;
+  const bool all = !listeners.subscribed() || listeners.claim || listeners.uncertain;
   const TypeState& s = of(XdsType::kRoute);
   for (const ResourceSetPtr& set : {s.acked, s.sent, s.good, s.lingering}) {
     if (!set) continue;
@@ -249,7 +249,7 @@ std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet
                                                  NameSet& unknown) {
   const TypeState& s = of(type);
   std::vector<EncodedPtr> former;
-  const bool knows_clusters = of(XdsType::kCluster).subscribed;
+  const bool knows_clusters = !resumed_ || of(XdsType::kCluster).subscribed();
   if (warming_.empty() && knows_clusters) return former;
   // A proxy that renews a subscription is sent everything again, and still holds its accepted
   // content.
@@ -265,7 +265,8 @@ std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet
     if (std::none_of(resource->references.begin(), resource->references.end(), starts_cold))
       continue;
     if (held && !s.asked) former.push_back(held);
-    if (!held && contains(s.leftovers, resource->name) && !contains(s.owed, resource->name))
+    if (!held && contains(delta_part(s).leftovers, resource->name) &&
+        !contains(delta_part(s).owed, resource->name))
       unknown.push_back(resource->name);
   }
   return former;

@@ -481,6 +481,25 @@ TEST_SUITE("ads::Session") {
     }
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a stream keeps what a delta stream left over for the next one") {
+    ads::Doubts doubts{};
+    doubts[index_of(XdsType::kCluster)].unclaimed = {"a"};
+    Session other(XdsVariant::kSotw, pool, doubts);
+    put(XdsType::kCluster, {cluster("b", "1")});
+    other.set_resources(sets);
+    other.on_request(SentRequest{XdsType::kCluster, "", "", {}, {}}.view());
+    const auto response = other.next_response(now);
+    REQUIRE(response);
+    CHECK(response->resources.size() == 1);
+    CHECK(response->removed.empty());
+    other.on_write_done();
+    other.on_request(
+        SentRequest{XdsType::kCluster, response->version, response->nonce, {}, {}}.view());
+    CHECK(other.settled());
+    const std::size_t clusters = index_of(XdsType::kCluster);
+    CHECK(other.doubts()[clusters] == doubts[clusters]);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "a removal brings the proxy the new version with one resource") {
     put(XdsType::kEndpoint, {endpoints("a", "1"), endpoints("b", "1")});
     say(XdsType::kEndpoint, {"a", "b"});
