@@ -171,6 +171,9 @@ std::optional<Response> Session::next_response(SteadyTime now, std::uint64_t gen
   if (writing_) return std::nullopt;
   generation_ = generation;
   expire_warming(now);
+  if (resumed_ && !resumed_at_) resumed_at_ = now;
+  awaits_clusters_ =
+      resumed_ && !of(XdsType::kCluster).subscribed() && now - *resumed_at_ < kWarmingBound;
   for (XdsType type : {XdsType::kCluster, XdsType::kListener, XdsType::kSecret, XdsType::kEndpoint,
                        XdsType::kRoute}) {
     if (!of(type).claim || !of(type).base) continue;
@@ -186,7 +189,10 @@ std::optional<Response> Session::due(XdsType type, SteadyTime now) {
   if (!s.subscribed() || !s.base) return std::nullopt;
   const ResourceSetPtr goal = held_back(type, target(type, now), now);
   if (!goal) return std::nullopt;
-  return variant_ == XdsVariant::kDelta ? due_delta(type, goal, now) : due_sotw(type, goal, now);
+  auto response =
+      variant_ == XdsVariant::kDelta ? due_delta(type, goal, now) : due_sotw(type, goal, now);
+  s.sent_generation = withheld(type) ? 0 : generation_;
+  return response;
 }
 
 Response Session::respond(XdsType type, const ResourceSetPtr& goal,
@@ -212,7 +218,8 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
     keep_overtaken(s);
     if (type == XdsType::kListener || type == XdsType::kRoute) note_passed(type, goal);
   }
-  s.generation = withheld(type) || !s.held.empty() ? 0 : generation_;
+  s.generation = withheld(type) ? 0 : generation_;
+  for (const auto& [name, hold] : s.held) s.generation = std::min(s.generation, hold.complete);
   s.nonce = std::to_string(++last_nonce_);
   if (type == XdsType::kCluster) note_warming(*goal, now);
   if (type == XdsType::kRoute && s.sent)
@@ -269,10 +276,11 @@ std::optional<SteadyTime> Session::deadline() const {
   consider(leftovers_since_, kExpandedBound);
   bool waits = false;
   for (const TypeState& s : types_)
-    for (const auto& [name, since] : s.held) {
-      consider(since, kHeldBound);
+    for (const auto& [name, hold] : s.held) {
+      consider(hold.since, kHeldBound);
       waits = true;
     }
+  if (awaits_clusters_) consider(resumed_at_, kWarmingBound);
   if (!waits) return first;
   for (const SentNames* names : {&warming_, &changing_})
     for (const auto& [name, sent] : *names) consider(sent.at, kWarmingBound);
@@ -302,7 +310,7 @@ bool Session::awaits(const TypeState& s) { return s.awaiting && (s.wildcard || !
 
 bool Session::settled() const {
   return std::none_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
-    return of(type).subscribed() && (awaits(of(type)) || withheld(type));
+    return of(type).subscribed() && (awaits(of(type)) || withheld(type) || !of(type).held.empty());
   });
 }
 

@@ -166,6 +166,11 @@ class Session {
     std::uint64_t generation;
     SteadyTime sent_at;
   };
+  // A resource that waits, with the newest generation whose content of it was sent; 0: not known.
+  struct Hold {
+    SteadyTime since;
+    std::uint64_t complete;
+  };
   // Every second one is forgotten when there are so many.
   static constexpr std::size_t kMaxOvertaken = 16;
   // Content that the first request claims.
@@ -197,10 +202,10 @@ class Session {
     std::vector<Refusal> refusals;     // refused responses
     std::string nack_detail;
     std::optional<SteadyTime> sent_at;
-    // EDS, LDS, RDS: what waits for warm clusters, by name, and since when.
-    std::map<std::string, SteadyTime, std::less<>> held;
-    std::vector<Overtaken> overtaken;  // oldest first
-    std::uint64_t generation = 0;      // of the last response; 0: it withholds something
+    std::map<std::string, Hold, std::less<>> held;  // EDS, LDS, RDS: waits for warm clusters
+    std::uint64_t sent_generation = 0;  // the newest one of which all is sent, or waits; 0: none
+    std::vector<Overtaken> overtaken;   // oldest first
+    std::uint64_t generation = 0;       // of the last response; 0: it withholds something
     std::uint64_t confirmed = 0;
     NameSet passed_clusters;  // LDS, RDS: names in unanswered responses that the next one dropped
     NameSet passed_routes;    // LDS: likewise
@@ -268,6 +273,7 @@ class Session {
   void note_warming(const ResourceSet& goal, SteadyTime now);
   void end_warming(std::uint64_t response);
   void expire_warming(SteadyTime now);
+  void forget_former_endpoints();
   ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
   std::vector<EncodedPtr> former_versions(XdsType type, const ResourceSet& goal, NameSet& unknown);
   std::vector<EncodedPtr> former_endpoints(const ResourceSet& goal);
@@ -305,6 +311,8 @@ class Session {
   // Delta only: the proxy held something when the stream began. Its request for clusters comes last
   // while some of them warm.
   bool resumed_ = false;
+  std::optional<SteadyTime> resumed_at_;
+  bool awaits_clusters_ = false;  // not for longer than kWarmingBound
   // True once it is known what the listeners and routes of a proxy that reconnected name.
   bool users_known_ = true;
   // Delta only: start of keeping clusters that the last stream left over.

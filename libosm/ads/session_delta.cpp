@@ -185,7 +185,7 @@ NameSet Session::gone(XdsType type, const ResourceSet& goal) const {
   // A proxy drops the resources that clusters and listeners name by itself, after those.
   for (XdsType parent : parents_of(type)) {
     const TypeState& p = of(parent);
-    const bool unheard = !p.subscribed() && !(resumed_ && parent == XdsType::kCluster);
+    const bool unheard = !p.subscribed() && !(awaits_clusters_ && parent == XdsType::kCluster);
     if (names.empty() || unheard) continue;
     // A parent that the last stream left over may name them.
     if (!p.sent || p.awaiting || leaves_over(p)) {

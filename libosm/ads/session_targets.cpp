@@ -232,13 +232,19 @@ void Session::end_warming(std::uint64_t response) {
   const auto answered = [&](const auto& entry) { return entry.second.response <= response; };
   std::erase_if(warming_, answered);
   std::erase_if(changing_, answered);
-  if (changing_.empty()) former_endpoints_.clear();
+  forget_former_endpoints();
 }
 
 void Session::expire_warming(SteadyTime now) {
   const auto is_over = [&](const auto& entry) { return now - entry.second.at >= kWarmingBound; };
   std::erase_if(warming_, is_over);
   std::erase_if(changing_, is_over);
+  forget_former_endpoints();
+}
+
+void Session::forget_former_endpoints() {
+  std::erase_if(former_endpoints_,
+                [&](const auto& made) { return !changing_.contains(made.first); });
 }
 
 // Make before break: a listener or route keeps its older version while the new one starts to name
@@ -265,7 +271,7 @@ std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet
     if (std::none_of(resource->references.begin(), resource->references.end(), starts_cold))
       continue;
     if (held && !s.asked) former.push_back(held);
-    if (!held && contains(delta_part(s).leftovers, resource->name) &&
+    if (!held && resumed_ && contains(delta_part(s).leftovers, resource->name) &&
         !contains(delta_part(s).owed, resource->name))
       unknown.push_back(resource->name);
   }
@@ -297,16 +303,18 @@ ResourceSetPtr Session::held_back(XdsType type, const ResourceSetPtr& goal, Stea
   if (goal && (type == XdsType::kListener || type == XdsType::kRoute))
     former = former_versions(type, *goal, unknown);
   decltype(s.held) held;
-  // True if it does not wait any more.
-  const auto is_over = [&](const std::string& name) {
+  // True if it does not wait any more. `complete`: as in Hold, if the wait begins.
+  const auto is_over = [&](const std::string& name, std::uint64_t complete) {
     const auto known = s.held.find(name);
-    const SteadyTime since = known == s.held.end() ? now : known->second;
-    if (now - since >= kHeldBound) return true;
-    held.emplace(name, since);
+    const Hold hold = known == s.held.end() ? Hold{now, complete} : known->second;
+    if (now - hold.since >= kHeldBound) return true;
+    held.emplace(name, hold);
     return false;
   };
-  std::erase_if(former, [&](const EncodedPtr& resource) { return is_over(resource->name); });
-  std::erase_if(unknown, is_over);
+  std::erase_if(former, [&](const EncodedPtr& resource) {
+    return is_over(resource->name, s.sent_generation);
+  });
+  std::erase_if(unknown, [&](const std::string& name) { return is_over(name, 0); });
   s.held = std::move(held);
   if (s.held.empty()) return goal;
   return merged(without(goal, ordered(std::move(unknown))), std::move(former));

@@ -21,7 +21,7 @@ void feed(Builder& digest, const T& value) {
     digest.add(value);
   } else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) {
     digest.add(static_cast<std::uint64_t>(value));
-  } else if constexpr (requires { value.str(); }) {  // names
+  } else if constexpr (requires { value.str(); } && !std::is_aggregate_v<T>) {  // one text
     digest.add(value.str());
   } else if constexpr (requires { typename T::period; }) {  // durations
     digest.add(static_cast<std::uint64_t>(value.count()));

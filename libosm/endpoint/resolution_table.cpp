@@ -24,9 +24,9 @@ class ResolutionTable final : public ResourceResolver {
       : options_(options),
         shared_(std::make_shared<Shared>(options.runtime.executor, std::move(platform))) {}
   ~ResolutionTable() override {
+    shared_->strand.stop();  // first, so that no answer counts that the end itself makes
     shared_->ended = true;
     shared_->platform->end();
-    shared_->strand.stop();
   }
 
   std::string id() const override { return options_.id; }

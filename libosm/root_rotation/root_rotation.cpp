@@ -161,11 +161,12 @@ class Rotation final : public RootRotation {
     ask_candidates();
     report("act on its record", apply());
     tell_domains();
-    const ReplicaView mine = see();
+    const bool leads = board_.leads();  // asked once: what see() leaves out must not lead to a step
+    const ReplicaView mine = see(leads);
     const bool moves = in_motion(records_);
     tell_replicas(mine, moves);
     const bool asked = take_distrust();
-    hear_replicas(mine);
+    hear_replicas(mine, leads);
     if (moves || cut_) recall(example());
     publish_status(mine);
     return {asked || cut_ || in_motion(records_) ? kInMotion : kAtRest};
@@ -295,14 +296,13 @@ class Rotation final : public RootRotation {
                (shown_to_proxies ? domains_.controller : domains_.signing);
   }
 
-  ReplicaView see() {
+  ReplicaView see(bool leads) {
     ReplicaView view{.follows = applied_, .latest_not_after = roots_->latest_not_after()};
     const std::string bundle = roots_->trust_bundle_pem(), id = roots_->id();
     for (const auto& held : participants_->manager.list_certificates())
       view.own_lag += !is_current(*held);
     // An unknown number holds the next step, as a lagging certificate does.
-    if (participants_->kept_lag && board_.leads())
-      view.own_lag += participants_->kept_lag().value_or(1);
+    if (participants_->kept_lag && leads) view.own_lag += participants_->kept_lag().value_or(1);
     if (!target_) return view;
     const certificate::CertificatePtr newest = example();
     view.young = options_.runtime.clock.steady_now() - followed_since_ <
@@ -334,11 +334,11 @@ class Rotation final : public RootRotation {
   }
 
   // Every replica listens, so that each can lead.
-  void hear_replicas(ReplicaView mine) {
+  void hear_replicas(ReplicaView mine, bool led) {
     auto views = board_.read(kTopic);
     if (!views.ok()) return report("read the other replicas' reports", views.error());
     heard_ = *std::move(views);
-    if (!board_.leads()) return;
+    if (!led || !board_.leads()) return;
     for (const ProxyNumber proxy : met_) mine.proxies.try_emplace(proxy, 0);
     const std::string effect = effect_of(records_);
     // Its own proxies count from here: its report may have no room for all.

@@ -57,6 +57,10 @@ Digest fed(const T& value) {
 }  // namespace
 
 TEST_SUITE("feed") {
+  TEST_CASE("the parts of a name stay apart") {
+    CHECK(fed(ServiceName{"a/b", "c"}) != fed(ServiceName{"a", "b/c"}));
+  }
+
   TEST_CASE("equal values have equal digests") {
     const Route route{.service = {"shop", "api"},
                       .port = Port{80},

@@ -212,7 +212,8 @@ class EtcdReplicas final : public ReplicaBoard {
   }
 
   // A deletion that etcd has not confirmed may come late. So it is repeated, and this replica does
-  // not lead, until one is confirmed.
+  // not lead, until one is confirmed. One that comes even later takes the key of a replica that
+  // stands again: it notices within a turn, and the record's version refuses a second step.
   Status remove_standing() {
     if (standing_ == Key::kNone || (stands_.any() && standing_ != Key::kGoes)) return {};
     standing_ = Key::kGoes;
@@ -248,7 +249,10 @@ class EtcdReplicas final : public ReplicaBoard {
     }
     runtime_.metrics.set(kReplicas, {}, present.size());
     const std::int64_t* const ours = find_in(standing, replica_);
-    if (!ours) standing_ = Key::kNone;
+    if (!ours)
+      standing_ = Key::kNone;
+    else if (standing_ == Key::kNone)
+      standing_ = Key::kThere;  // a put that came late
     bool changed = false;
     {
       const std::lock_guard lock(mutex_);
@@ -257,6 +261,7 @@ class EtcdReplicas final : public ReplicaBoard {
       oldest_ = ours && std::ranges::none_of(
                             standing, [&](const auto& entry) { return entry.second < *ours; });
       if (find_in(seen_, replica_)) {
+        if (runtime_.clock.steady_now() >= known_until_) begun_ = false;  // it had stopped to lead
         known_until_ = renewed_at_ + kSure;
         confirmed_ = renewed_at_;
       } else

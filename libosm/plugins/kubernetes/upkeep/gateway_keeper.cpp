@@ -89,7 +89,7 @@ GatewayKeeper::~GatewayKeeper() {
 }
 
 void GatewayKeeper::on_acquired() {
-  strand_.post([this] { forget(); });
+  begun_ = true;
   wake();
 }
 
@@ -99,6 +99,7 @@ std::vector<Problem> GatewayKeeper::problems() const {
 }
 
 Pause GatewayKeeper::keep() {
+  if (begun_.exchange(false)) forget();
   secrets_.start();
   if (!gateway_.mesh_spec.has_synced())
     return {};  // otherwise it would look like a missing MeshConfig

@@ -7,6 +7,7 @@
 // certificate, and a Secret with another version than the written one is written again.
 #pragma once
 
+#include <atomic>
 #include <boost/json/object.hpp>
 #include <functional>
 #include <mutex>
@@ -81,6 +82,7 @@ class GatewayKeeper {
   std::optional<Written> written_;
   std::optional<ObjectKey> secret_;  // the configured Secret
   bool swept_ = false;               // there is no other Secret of ours
+  std::atomic<bool> begun_{false};   // this replica began to lead since the last turn
   Strand strand_;
   Round round_;
   std::set<std::string> namespaces_;  // in which a Secret of ours was, since this process started

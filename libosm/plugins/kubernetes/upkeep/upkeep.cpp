@@ -1,5 +1,6 @@
 #include "osm/kubernetes/upkeep.hpp"
 
+#include <atomic>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -71,7 +72,7 @@ class ClusterUpkeep final : public Upkeep {
   }
 
  private:
-  bool leads() const { return options_.board && options_.board->leads(); }
+  bool leads() const { return started_ && options_.board->leads(); }
 
   void want_webhooks() {
     WebhookNames names{options_.mesh_name, options_.osm_namespace, {}, options_.beside_osm_v1};
@@ -102,6 +103,7 @@ class ClusterUpkeep final : public Upkeep {
       follow(options_.secrets->store, [this](const auto& keys) { secrets_->on_objects(keys); });
     }
     if (options_.roots) roots_.emplace(options_, may_write);
+    started_ = true;  // the parts call one another
     stands_ = options_.board->stand({});
     begins_ = options_.board->stand([this] { on_begin(); });
     if (options_.follow_preset) preset_.wake();
@@ -171,7 +173,8 @@ class ClusterUpkeep final : public Upkeep {
   const UpkeepOptions options_;
   Api& api_;
   const Runtime runtime_;
-  Subscription stands_;  // this replica may lead
+  std::atomic<bool> started_{false};  // all writers are there
+  Subscription stands_;               // this replica may lead
   Reconciler reconciler_;
   std::optional<GatewayKeeper> gateway_;
   std::optional<StatusWriter> status_;
