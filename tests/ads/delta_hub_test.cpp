@@ -71,18 +71,23 @@ TEST_SUITE("ads::Hub delta") {
     osm::testing::ManualExecutor executor(clock);
     const auto board = make_local_board("controller-a", executor);
     HubRig rig({}, nullptr, board.get());
-    std::map<std::string, std::string> held;
-    // Number of endpoints that are sent to a new stream of a proxy, which acknowledges them.
+    std::map<XdsType, std::map<std::string, std::string>> held;
+    // Number of endpoints that are sent to a new stream of a proxy, which asks for clusters first
+    // and acknowledges everything.
     const auto sent = [&] {
       DeltaProxy proxy(rig, kClientId, translate_test::kClient);
-      proxy.say(request(XdsType::kEndpoint, "", kAssignmentNames, held));
-      if (!proxy.stream->writing) return std::size_t{0};
-      const ads::Response response = *std::exchange(proxy.stream->writing, std::nullopt);
-      rig.hub.on_write_done(proxy.id);
-      proxy.say(request(XdsType::kEndpoint, response.nonce));
-      for (const ads::EncodedPtr& one : response.resources)
-        held[one->name] = ads::resource_version(*one);
-      return response.resources.size();
+      const auto answered = [&](XdsType type, const std::vector<std::string>& names) {
+        proxy.say(request(type, "", names, held[type]));
+        if (!proxy.stream->writing) return std::size_t{0};
+        const ads::Response response = *std::exchange(proxy.stream->writing, std::nullopt);
+        rig.hub.on_write_done(proxy.id);
+        proxy.say(request(type, response.nonce));
+        for (const ads::EncodedPtr& one : response.resources)
+          held[type][one->name] = ads::resource_version(*one);
+        return response.resources.size();
+      };
+      answered(XdsType::kCluster, {});
+      return answered(XdsType::kEndpoint, kAssignmentNames);
     };
     CHECK(sent() == 1);
     CHECK(sent() == 0);
