@@ -22,7 +22,7 @@ constexpr XdsType kEds = XdsType::kEndpoint;
 constexpr XdsType kRds = XdsType::kRoute;
 
 struct Fixture : SessionFixture {
-  Fixture() : SessionFixture(XdsVariant::kDelta) {}
+  explicit Fixture(const ads::Doubts& doubts = {}) : SessionFixture(XdsVariant::kDelta, doubts) {}
 
   Effect say(const SentRequest& request) {
     const Result<Effect> effect = session.on_request(request.delta_view());
@@ -77,6 +77,9 @@ std::vector<std::string> addresses_of(const std::optional<Response>& response) {
 
 EncodedPtr route(const std::string& name, const std::string& bytes) {
   return resource(kRds, name, bytes);
+}
+EncodedPtr route_to(const std::string& cluster) {
+  return resource(kRds, "r", "to" + cluster, {{kCds, cluster}});
 }
 
 }  // namespace
@@ -372,9 +375,6 @@ TEST_SUITE("ads::Session delta") {
   TEST_CASE_FIXTURE(Fixture,
                     "a claimed cluster that is gone stays for older listeners and routes") {
     constexpr XdsType kLds = XdsType::kListener;
-    const auto route_to = [](const std::string& to) {
-      return resource(kRds, "r", "to" + to, {{kCds, to}});
-    };
     put(kCds, {cluster("a", "1")});
     put(kEds, {endpoints("a", "e")});
     put(kLds, {resource(kLds, "l", "2", {{kRds, "r"}})});
@@ -395,9 +395,6 @@ TEST_SUITE("ads::Session delta") {
 
   TEST_CASE_FIXTURE(Fixture,
                     "a claimed route stays while the clusters of the new one are warming") {
-    const auto route_to = [](const std::string& to) {
-      return resource(kRds, "r", "to" + to, {{kCds, to}});
-    };
     put(kCds, {cluster("a", "1"), cluster("b", "1")});
     put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
     put(kRds, {route_to("b")});
@@ -416,45 +413,24 @@ TEST_SUITE("ads::Session delta") {
   }
 
   // The controller remembers an unanswered response of an earlier stream, so it believes no claim.
-  TEST_CASE_FIXTURE(Fixture, "so does a route that is claimed in doubt") {
-    const auto route_to = [](const std::string& to) {
-      return resource(kRds, "r", "to" + to, {{kCds, to}});
-    };
+  TEST_CASE("so does a route that is claimed in doubt") {
     ads::Doubts doubts{};
     for (XdsType type : {kCds, kRds}) doubts[index_of(type)].unsure = true;
-    put(kCds, {cluster("a", "1"), cluster("b", "1")});
-    put(kRds, {route_to("b")});
-    Session other(XdsVariant::kDelta, pool, doubts);
-    other.set_resources(sets);
-    const auto ask_other = [&](XdsType type, Names names, const EncodedPtr& held) {
-      SentRequest request{.type = type, .names = std::move(names)};
-      request.held[held->name] = ads::resource_version(*held);
-      REQUIRE(other.on_request(request.delta_view()).ok());
-    };
-    const auto next_of_other = [&] {
-      auto response = other.next_response(now);
-      if (response) other.on_write_done();
-      return response;
-    };
-    ask_other(kCds, {}, cluster("a", "1"));
-    ask_other(kRds, {"r"}, route_to("a"));
-    const auto clusters = next_of_other();
-    REQUIRE(clusters);
-    CHECK(clusters->resources == sets[index_of(kCds)]->resources());
-    CHECK_FALSE(next_of_other());
-    SentRequest ack{.type = kCds, .nonce = clusters->nonce};
-    REQUIRE(other.on_request(ack.delta_view()).ok());
-    const auto routes = next_of_other();
-    REQUIRE(routes);
-    CHECK(routes->resources == sets[index_of(kRds)]->resources());
-    CHECK_FALSE(next_of_other());
+    Fixture proxy(doubts);
+    proxy.put(kCds, {proxy.cluster("a", "1"), proxy.cluster("b", "1")});
+    proxy.put(kRds, {route_to("b")});
+    proxy.ask(kCds, {}, {proxy.cluster("a", "1")});
+    proxy.ask(kRds, {"r"}, {route_to("a")});
+    Response clusters;
+    CHECK(proxy.take(kCds, &clusters) == "a=1 b=1");
+    CHECK_FALSE(proxy.next());
+    proxy.ack(clusters);
+    CHECK(proxy.settle(kRds) == "r=tob");
+    CHECK_FALSE(proxy.next());
   }
 
   // Envoy's requests for clusters wait while one of them is warming, on a new stream too.
   TEST_CASE_FIXTURE(Fixture, "a proxy that asks for clusters last keeps its routes and endpoints") {
-    const auto route_to = [](const std::string& to) {
-      return resource(kRds, "r", "to" + to, {{kCds, to}});
-    };
     put(kCds, {cluster("b", "1"), cluster("warming", "1")});
     put(kEds, {endpoints("b", "e"), endpoints("warming", "e")});
     put(kRds, {route_to("b"), route("other", "new")});

@@ -13,7 +13,8 @@
 namespace osm::ads_test {
 
 struct SessionFixture {
-  explicit SessionFixture(XdsVariant variant) : session(variant, pool) {
+  explicit SessionFixture(XdsVariant variant, const ads::Doubts& doubts = {})
+      : session(variant, pool, doubts) {
     for (XdsType type : kXdsTypes) put(type, {});
   }
 
