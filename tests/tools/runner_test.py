@@ -2,6 +2,7 @@
 """tools/test on a small tree of its own: second runs, known results, the ledger, seeds and slices."""
 
 import datetime
+import json
 import os
 import pathlib
 import shutil
@@ -80,6 +81,48 @@ class RunnerTest(unittest.TestCase):
         )
         self.last = (self.ran.read_text() if self.ran.exists() else "").removeprefix(before).split()
         return ran.returncode, ran.stdout + ran.stderr
+
+    def write(self, files):
+        for name, text in files.items():
+            file = self.root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def compile(self, test, header):
+        """The build of a program `one_test` from one test, in a batch, that includes a header."""
+        batch = self.root / "build/release/batch.cpp"
+        compiled = {"file": str(batch), "command": "c++ -o tests/CMakeFiles/one_test.dir/batch.cpp.o"}
+        self.write(
+            {
+                "build/release/compile_commands.json": json.dumps([compiled]),
+                "build/release/batch.cpp.sources": str(self.root / "tests/one/some_test.cpp"),
+                "tests/one/some_test.cpp": f'#include "one/help.hpp"\n{test}\n',
+                "tests/one/help.hpp": header,
+            }
+        )
+
+    def changes(self, command, names):
+        """Those of the files of the tree whose change gives the entry of this command another key."""
+
+        def key():
+            for cached in (results.tree, results.content):
+                cached.cache_clear()
+            return results.key(entries.Entry("unit.one", 1, [str(self.root / command[0]), *command[1:]], {}, [], set()))
+
+        found = []
+        with (
+            unittest.mock.patch.object(results, "ROOT", self.root),
+            unittest.mock.patch.object(results, "machine", lambda: ""),
+        ):
+            for name in names:
+                before = key()
+                with (self.root / name).open("a") as file:
+                    file.write("more")
+                if key() != before:
+                    found.append(name)
+        results.tree.cache_clear()
+        results.content.cache_clear()
+        return found
 
     def results(self):
         return {row.entry: row.result for row in ledger.read(self.cache / "ledger.tsv")}
@@ -171,6 +214,32 @@ class RunnerTest(unittest.TestCase):
         one = results.without_commit(program(b"c0ffee", b"1", b"code"), b"c0ffee")
         self.assertEqual(one, results.without_commit(program(b"decade", b"2", b"code"), b"decade"))
         self.assertNotEqual(one, results.without_commit(program(b"decade", b"2", b"edoc"), b"decade"))
+
+    def test_what_the_sources_of_a_program_name_belongs_to_its_key(self):
+        read = {
+            "build/release/bin/one_test": "",
+            "build/release/bin/osm": "",
+            "docs/page.md": "",
+            "examples/two/in.yaml": "",
+            "tests/data/golden/case/in.yaml": "",
+        }
+        unread = {
+            "build/release/bin/osm-cni": "",
+            "docs/another.md": "",
+            "charts/values.yaml": "",
+            "tests/data/fuzz/seed": "",
+        }
+        self.write({**read, **unread})
+        self.compile(
+            'run(beside_this_program("osm")); text_of("docs/page.md");',
+            'open(source_dir() / "tests/data/golden/" / name); open(source_dir() / "examples/two");',
+        )
+        self.assertEqual(self.changes(["build/release/bin/one_test"], [*read, *unread]), [*read])
+
+    def test_everything_that_a_program_may_read_belongs_to_its_key_if_its_sources_are_not_known(self):
+        names = ["docs/page.md", "examples/in.yaml", "tests/data/golden/in.yaml", "build/release/bin/osm"]
+        self.write({name: "" for name in ["build/release/bin/other", *names]})
+        self.assertEqual(self.changes(["build/release/bin/other"], names), names)
 
     def test_results_are_known_after_a_run_that_built_programs(self):
         def machine():
