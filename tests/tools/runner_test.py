@@ -67,7 +67,7 @@ class RunnerTest(unittest.TestCase):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(COUNT.format(str(self.ran)) + text)
 
-    def run_tool(self, *arguments):
+    def run_tool(self, *arguments, **variables):
         """(exit status, output); `self.last` has the scripts that ran, in order."""
         scripts = sorted(p.name for p in (self.root / "tests").glob("*_*.py"))
         (self.root / "CMakeLists.txt").write_text(CMAKE.replace("${SCRIPTS}", " ".join(scripts)))
@@ -75,7 +75,7 @@ class RunnerTest(unittest.TestCase):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("OSM_", "CTEST_"))}
         ran = subprocess.run(
             [self.root / "tools/test", *arguments],
-            env={**environment, "OSM_CACHE_DIR": str(self.cache)},
+            env={**environment, "OSM_CACHE_DIR": str(self.cache), **variables},
             capture_output=True,
             text=True,
         )
@@ -175,6 +175,14 @@ class RunnerTest(unittest.TestCase):
         self.script("plain_unit.py", "x = 1\n")
         self.assertEqual((self.run_tool()[0], self.last), (0, ["plain_unit.py"]))
         self.assertEqual((self.run_tool("--again")[0], sorted(self.last)), (0, everything))
+
+    def test_a_run_of_a_given_seed_neither_skips_an_entry_nor_keeps_a_result(self):
+        self.script("random_unit.py")
+        for variable in ("SEED", "LONG", "STRICT", "SEQUENCE"):
+            self.assertEqual((self.run_tool(**{f"OSM_TEST_{variable}": "1"})[0], self.last), (0, ["random_unit.py"]))
+        self.assertEqual((self.run_tool()[0], self.last), (0, ["random_unit.py"]))
+        self.assertEqual((self.run_tool()[0], self.last), (0, []))
+        self.assertEqual((self.run_tool(OSM_TEST_SEED="4")[0], self.last), (0, ["random_unit.py"]))
 
     def test_each_entry_has_a_network_of_its_own(self):
         if os.geteuid() != 0:
