@@ -249,6 +249,23 @@ class RunnerTest(unittest.TestCase):
         self.write({name: "" for name in ["build/release/bin/other", *names]})
         self.assertEqual(self.changes(["build/release/bin/other"], names), names)
 
+    def test_folders_of_data_that_an_entry_names_belong_to_its_key(self):
+        golden, fuzz, inject = data = [f"tests/data/{name}/in.yaml" for name in ("golden", "fuzz", "inject")]
+        self.write({name: "" for name in data})
+        for text, read in (
+            ("", []),
+            ("BASE = pathlib.Path(__file__).parent.parent / 'data/inject'", [inject]),
+            ("ROOT / 'tests/data/golden'  # and data/fuzz/one", [golden, fuzz]),
+            ('ROOT / "tests" / "data" / "golden"', [golden]),
+            ("ROOT / 'tests/data'", data),
+        ):
+            self.script("one/reader_unit.py", text)
+            script = str(self.root / "tests/one/reader_unit.py")
+            self.assertEqual(self.changes(["/usr/bin/python3", script], data), read, text)
+        self.write({"build/release/bin/one_test": ""})
+        self.compile("", "")
+        self.assertEqual(self.changes(["build/release/bin/one_test", str(self.root / "tests/data/fuzz")], data), [fuzz])
+
     def test_results_are_known_after_a_run_that_built_programs(self):
         def machine():
             for cached in (results.machine, results.tree, results.content):

@@ -23,9 +23,10 @@ DATA = ["benchmarks", "charts", "cmake", "daemons", "deploy", "docs", "examples"
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
 LITERAL = re.compile(rf'"((?:{"|".join([*DATA, "tests"])})(?:/[\w./-]*)?|{"|".join(map(re.escape, PAGES))})"')
 # Entries about the tree itself: they are short, and everything belongs to them.
-ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.cache|must_not_compile|program\.|fuzz$|mutate")
+ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.(cache|test)$|must_not_compile|program\.|fuzz$|mutate")
 # Entries that compile the library: the tree without what only tests and readers use.
 COMPILING = re.compile(r"consumer\.|tools\.(image_rebuild|package|debian|arm64)")
+BUILDING_TESTS = re.compile(r"tools\.(package|debian|arm64)")  # and tests, or programs of theirs
 LIBRARY = [
     "CMakeLists.txt",
     "cmake",
@@ -148,6 +149,15 @@ def named(program):
     return [*map(tree, places), *(content(file) for file in beside if file.is_file())]
 
 
+def folders_of_data(text):
+    """Folders of tests/data that a script names: all of it if the script names tests/data without one of them."""
+    text = re.sub(r"""['"] / ['"]""", "/", text)
+    folders = [path.name for path in sorted((ROOT / "tests/data").glob("*/"))]
+    if re.search(rf"\btests/data\b(?!/({'|'.join(folders)})\b)", text):
+        return ["tests/data"]
+    return [f"tests/data/{name}" for name in folders if re.search(rf"\bdata/{name}\b", text)]
+
+
 def programs(entry):
     """The programs of tools/programs that the entry's script or its helpers name."""
     there = {file.name for file in (ROOT / "tools/programs").iterdir()}
@@ -177,13 +187,15 @@ def key(entry):
     script = next((path for path in paths if path.suffix == ".py" and path.is_file()), None)
     if COMPILING.match(entry.name):
         parts += [tree(name) for name in LIBRARY]
+    if BUILDING_TESTS.match(entry.name):
+        parts += [tree(name) for name in ("docs", "tests")]
     if script:
         sources = imported(script)
         text = "\n".join(file.read_text() for file in sorted(sources))
         parts += [f"{file.relative_to(ROOT)} {content(file)}" for file in sorted(sources)]
         parts += [tree(name) for name in DATA if re.search(rf"\b{name}\b", text)]
         parts += [tree(name) for name in PAGES if name in text]
-        parts.append(tree("tests/data") if (ROOT / "tests/data").exists() else "")
+        parts += [tree(name) for name in folders_of_data(text)]
         parts += [
             content(file)
             for file in sorted(script.parent.rglob("*"))
