@@ -169,6 +169,7 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual((status, self.last), (0, []), output)
         self.assertIn("skipped: e2e.reader", output)
         self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed")
+        self.assertEqual(self.results(), {"unit.plain": "known", "e2e.reader": "known", "e2e.user": "known"})
         for change, again in (("docs/page.md", "reader_e2e.py"), ("tests/lib/help.py", "user_e2e.py")):
             (self.root / change).write_text("VALUE = 2\n")
             self.assertEqual((self.run_tool()[0], self.last), (0, [again]), change)
@@ -298,14 +299,19 @@ class RunnerTest(unittest.TestCase):
             row(13, "e2e.new", "passed"),
             row(3, "e2e.odd", "flaky"),
             row(50, "e2e.gone", "passed"),
+            row(40, "e2e.known", "passed"),
+            row(1, "e2e.known", "known"),
+            row(16, "e2e.unchanged", "known"),
         ]
-        found = list(ledger.problems(rows, today, {"e2e.lost", "e2e.old", "e2e.new", "e2e.odd", "e2e.never"}))
+        names = {"e2e.lost", "e2e.old", "e2e.new", "e2e.odd", "e2e.never", "e2e.known", "e2e.unchanged"}
+        found = list(ledger.problems(rows, today, names))
         self.assertEqual(
             found,
             [
                 "ledger: e2e.lost passed last 40 days ago, lost: run its tier or slice",
                 "ledger: e2e.never has not passed in the ledger's 50 days, lost: run its tier or slice",
                 "ledger: e2e.old passed last 14 days ago: run its tier or slice",
+                "ledger: e2e.unchanged passed last 16 days ago: run its tier or slice",
                 "ledger: e2e.odd needed a second run 1 times in 30 days (c0ffee): name its cause",
             ],
         )

@@ -1,4 +1,7 @@
-"""The ledger: when each entry ran, on which commit, and how it ended; OSM_CACHE_DIR/ledger.tsv."""
+"""The ledger: when each entry ran, on which commit, and how it ended; OSM_CACHE_DIR/ledger.tsv.
+
+A result is passed, flaky (at its second run), failed, or known: the entry was skipped (results.py).
+"""
 
 import collections
 import datetime
@@ -63,7 +66,7 @@ def problems(rows, today, entries):
     passed, flaky, begin = {}, {}, today
     for row in rows:
         begin = min(begin, row.date)
-        if row.result in ("passed", "flaky"):
+        if row.result in ("passed", "flaky", "known"):
             passed[row.entry] = max(row.date, passed.get(row.entry, row.date))
         if row.result == "flaky" and row.entry in entries and (today - row.date).days < FLAKY_DAYS:
             flaky.setdefault(row.entry, []).append(row)
