@@ -124,6 +124,28 @@ class RunnerTest(unittest.TestCase):
         results.content.cache_clear()
         return found
 
+    def old_rows(self, *names):
+        """Adds a row of 20 days ago for each of the entries to the ledger."""
+        date = ledger.now() - datetime.timedelta(20)
+        with (self.cache / "ledger.tsv").open("a") as file:
+            file.write("".join(f"{date.isoformat()}\tc0ffee\t{name}\tpassed\t1.0\n" for name in names))
+
+    def run_check(self, *arguments):
+        """(exit status, output) of tools/check on the tree, whose linter finds nothing."""
+        shutil.copy(ROOT / "tools/check", self.root / "tools/check")
+        linter = self.root / "build/tools/ruff/any/scripts/ruff"
+        linter.parent.mkdir(parents=True, exist_ok=True)
+        linter.write_text("#!/bin/sh\n")
+        linter.chmod(0o755)
+        ran = subprocess.run(
+            [self.root / "tools/check", *arguments],
+            env={**os.environ, "OSM_CACHE_DIR": str(self.cache)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        return ran.returncode, ran.stdout + ran.stderr
+
     def results(self):
         return {row.entry: row.result for row in ledger.read(self.cache / "ledger.tsv")}
 
@@ -315,6 +337,40 @@ class RunnerTest(unittest.TestCase):
                 "ledger: e2e.odd needed a second run 1 times in 30 days (c0ffee): name its cause",
             ],
         )
+
+    def test_the_ledger_knows_entries_of_thread_sanitizer_while_that_build_is_not_configured(self):
+        today = datetime.datetime(2030, 1, 31, tzinfo=datetime.UTC)
+        before = today - datetime.timedelta(20)
+        rows = [ledger.Row(before, "c0ffee", f"tsan.unit.{name}", "passed", "1") for name in ("ads", "gone")]
+        old = ["ledger: tsan.unit.ads passed last 20 days ago: run its tier or slice"]
+        new = [ledger.Row(today, "c0ffee", name, "passed", "1") for name in ("unit.ads", "tsan.unit.net")]
+        self.assertEqual(list(ledger.problems(iter(rows + new), today, {"unit.ads"})), old)
+        self.assertEqual(list(ledger.problems(rows + new, today, {"unit.ads", "tsan.unit.net"})), [])
+
+    def test_the_check_passes_without_a_ledger_and_says_so(self):
+        for arguments in ([], ["--ledger"]):
+            status, output = self.run_check(*arguments)
+            self.assertEqual(status, 0, output)
+            self.assertIn("there is no ledger of test runs", output)
+
+    def test_an_old_entry_is_a_warning_of_the_tier_and_an_error_of_check_ledger(self):
+        def lapse(name):
+            return f"ledger: {name} passed last 20 days ago: run its tier or slice"
+
+        self.script("good_unit.py")
+        self.script("old_e2e.py")
+        self.old_rows("unit.good", "e2e.old", "tsan.unit.good")
+        status, output = self.run_tool("-R", "good")
+        self.assertEqual(status, 0, output)
+        self.assertNotIn(lapse("unit.good"), output)
+        for name in ("e2e.old", "tsan.unit.good"):
+            self.assertIn(f"warning: {lapse(name)}\n", output)
+            self.assertIn(f"warning: {lapse(name)}\n", self.run_check()[1])
+            self.assertIn(f"\n{lapse(name)}\n", self.run_check("--ledger")[1])
+        self.assertEqual((self.run_check()[0], self.run_check("--ledger")[0]), (0, 1))
+        (self.cache / "ledger.tsv").unlink()
+        self.run_tool("--again")
+        self.assertEqual(self.run_check("--ledger")[0], 0)
 
 
 unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
