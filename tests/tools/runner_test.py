@@ -353,6 +353,20 @@ class RunnerTest(unittest.TestCase):
             self.assertEqual(status, 0, output)
             self.assertIn("there is no ledger of test runs", output)
 
+    def test_a_name_of_a_module_that_is_assigned_twice_is_a_problem(self):
+        self.script(
+            "good_unit.py",
+            "if os.name:\n    A = 1\nelse:\n    A = 2\nB = [1]\nB = B + [0 for _ in B]\n"
+            "D = [0 for _ in B]\nC: int\nC = 3\n",
+        )
+        self.assertEqual(self.run_check()[0], 0)
+        self.script("good_unit.py", "A = B = 1\nC = 2\n(B, D) = 3, 4\nC: int = 5\n")
+        status, output = self.run_check()
+        self.assertEqual(status, 1)
+        self.assertIn("tests/good_unit.py:5: B is assigned a second time: keep one of the two", output)
+        self.assertIn("tests/good_unit.py:6: C is assigned a second time: keep one of the two", output)
+        self.assertIn(" 2 problems\n", output)
+
     def test_an_old_entry_is_a_warning_of_the_tier_and_an_error_of_check_ledger(self):
         def lapse(name):
             return f"ledger: {name} passed last 20 days ago: run its tier or slice"
