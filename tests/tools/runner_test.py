@@ -2,6 +2,7 @@
 """tools/test on a small tree of its own: second runs, known results, the ledger, seeds and slices."""
 
 import datetime
+import json
 import os
 import pathlib
 import shutil
@@ -66,7 +67,7 @@ class RunnerTest(unittest.TestCase):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(COUNT.format(str(self.ran)) + text)
 
-    def run_tool(self, *arguments):
+    def run_tool(self, *arguments, **variables):
         """(exit status, output); `self.last` has the scripts that ran, in order."""
         scripts = sorted(p.name for p in (self.root / "tests").glob("*_*.py"))
         (self.root / "CMakeLists.txt").write_text(CMAKE.replace("${SCRIPTS}", " ".join(scripts)))
@@ -74,11 +75,75 @@ class RunnerTest(unittest.TestCase):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("OSM_", "CTEST_"))}
         ran = subprocess.run(
             [self.root / "tools/test", *arguments],
-            env={**environment, "OSM_CACHE_DIR": str(self.cache)},
+            env={**environment, "OSM_CACHE_DIR": str(self.cache), **variables},
             capture_output=True,
             text=True,
         )
         self.last = (self.ran.read_text() if self.ran.exists() else "").removeprefix(before).split()
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def write(self, files):
+        for name, text in files.items():
+            file = self.root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def compile(self, test, header):
+        """The build of a program `one_test` from one test, in a batch, that includes a header."""
+        batch = self.root / "build/release/batch.cpp"
+        compiled = {"file": str(batch), "command": "c++ -o tests/CMakeFiles/one_test.dir/batch.cpp.o"}
+        self.write(
+            {
+                "build/release/compile_commands.json": json.dumps([compiled]),
+                "build/release/batch.cpp.sources": str(self.root / "tests/one/some_test.cpp"),
+                "tests/one/some_test.cpp": f'#include "one/help.hpp"\n{test}\n',
+                "tests/one/help.hpp": header,
+            }
+        )
+
+    def changes(self, command, names):
+        """Those of the files of the tree whose change gives the entry of this command another key."""
+
+        def key():
+            for cached in (results.tree, results.content):
+                cached.cache_clear()
+            return results.key(entries.Entry("unit.one", 1, [str(self.root / command[0]), *command[1:]], {}, [], set()))
+
+        found = []
+        with (
+            unittest.mock.patch.object(results, "ROOT", self.root),
+            unittest.mock.patch.object(results, "machine", lambda: ""),
+        ):
+            for name in names:
+                before = key()
+                with (self.root / name).open("a") as file:
+                    file.write("more")
+                if key() != before:
+                    found.append(name)
+        results.tree.cache_clear()
+        results.content.cache_clear()
+        return found
+
+    def old_rows(self, *names):
+        """Adds a row of 20 days ago for each of the entries to the ledger."""
+        date = ledger.now() - datetime.timedelta(20)
+        with (self.cache / "ledger.tsv").open("a") as file:
+            file.write("".join(f"{date.isoformat()}\tc0ffee\t{name}\tpassed\t1.0\n" for name in names))
+
+    def run_check(self, *arguments):
+        """(exit status, output) of tools/check on the tree, whose linter finds nothing."""
+        shutil.copy(ROOT / "tools/check", self.root / "tools/check")
+        linter = self.root / "build/tools/ruff/any/scripts/ruff"
+        linter.parent.mkdir(parents=True, exist_ok=True)
+        linter.write_text("#!/bin/sh\n")
+        linter.chmod(0o755)
+        ran = subprocess.run(
+            [self.root / "tools/check", *arguments],
+            env={**os.environ, "OSM_CACHE_DIR": str(self.cache)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
         return ran.returncode, ran.stdout + ran.stderr
 
     def results(self):
@@ -126,12 +191,21 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual((status, self.last), (0, []), output)
         self.assertIn("skipped: e2e.reader", output)
         self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed")
+        self.assertEqual(self.results(), {"unit.plain": "known", "e2e.reader": "known", "e2e.user": "known"})
         for change, again in (("docs/page.md", "reader_e2e.py"), ("tests/lib/help.py", "user_e2e.py")):
             (self.root / change).write_text("VALUE = 2\n")
             self.assertEqual((self.run_tool()[0], self.last), (0, [again]), change)
         self.script("plain_unit.py", "x = 1\n")
         self.assertEqual((self.run_tool()[0], self.last), (0, ["plain_unit.py"]))
         self.assertEqual((self.run_tool("--again")[0], sorted(self.last)), (0, everything))
+
+    def test_a_run_of_a_given_seed_neither_skips_an_entry_nor_keeps_a_result(self):
+        self.script("random_unit.py")
+        for variable in ("SEED", "LONG", "STRICT", "SEQUENCE"):
+            self.assertEqual((self.run_tool(**{f"OSM_TEST_{variable}": "1"})[0], self.last), (0, ["random_unit.py"]))
+        self.assertEqual((self.run_tool()[0], self.last), (0, ["random_unit.py"]))
+        self.assertEqual((self.run_tool()[0], self.last), (0, []))
+        self.assertEqual((self.run_tool(OSM_TEST_SEED="4")[0], self.last), (0, ["random_unit.py"]))
 
     def test_each_entry_has_a_network_of_its_own(self):
         if os.geteuid() != 0:
@@ -172,6 +246,49 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual(one, results.without_commit(program(b"decade", b"2", b"code"), b"decade"))
         self.assertNotEqual(one, results.without_commit(program(b"decade", b"2", b"edoc"), b"decade"))
 
+    def test_what_the_sources_of_a_program_name_belongs_to_its_key(self):
+        read = {
+            "build/release/bin/one_test": "",
+            "build/release/bin/osm": "",
+            "docs/page.md": "",
+            "examples/two/in.yaml": "",
+            "tests/data/golden/case/in.yaml": "",
+        }
+        unread = {
+            "build/release/bin/osm-cni": "",
+            "docs/another.md": "",
+            "charts/values.yaml": "",
+            "tests/data/fuzz/seed": "",
+        }
+        self.write({**read, **unread})
+        self.compile(
+            'run(beside_this_program("osm")); text_of("docs/page.md");',
+            'open(source_dir() / "tests/data/golden/" / name); open(source_dir() / "examples/two");',
+        )
+        self.assertEqual(self.changes(["build/release/bin/one_test"], [*read, *unread]), [*read])
+
+    def test_everything_that_a_program_may_read_belongs_to_its_key_if_its_sources_are_not_known(self):
+        names = ["docs/page.md", "examples/in.yaml", "tests/data/golden/in.yaml", "build/release/bin/osm"]
+        self.write({name: "" for name in ["build/release/bin/other", *names]})
+        self.assertEqual(self.changes(["build/release/bin/other"], names), names)
+
+    def test_folders_of_data_that_an_entry_names_belong_to_its_key(self):
+        golden, fuzz, inject = data = [f"tests/data/{name}/in.yaml" for name in ("golden", "fuzz", "inject")]
+        self.write({name: "" for name in data})
+        for text, read in (
+            ("", []),
+            ("BASE = pathlib.Path(__file__).parent.parent / 'data/inject'", [inject]),
+            ("ROOT / 'tests/data/golden'  # and data/fuzz/one", [golden, fuzz]),
+            ('ROOT / "tests" / "data" / "golden"', [golden]),
+            ("ROOT / 'tests/data'", data),
+        ):
+            self.script("one/reader_unit.py", text)
+            script = str(self.root / "tests/one/reader_unit.py")
+            self.assertEqual(self.changes(["/usr/bin/python3", script], data), read, text)
+        self.write({"build/release/bin/one_test": ""})
+        self.compile("", "")
+        self.assertEqual(self.changes(["build/release/bin/one_test", str(self.root / "tests/data/fuzz")], data), [fuzz])
+
     def test_results_are_known_after_a_run_that_built_programs(self):
         def machine():
             for cached in (results.machine, results.tree, results.content):
@@ -204,17 +321,70 @@ class RunnerTest(unittest.TestCase):
             row(13, "e2e.new", "passed"),
             row(3, "e2e.odd", "flaky"),
             row(50, "e2e.gone", "passed"),
+            row(40, "e2e.known", "passed"),
+            row(1, "e2e.known", "known"),
+            row(16, "e2e.unchanged", "known"),
         ]
-        found = list(ledger.problems(rows, today, {"e2e.lost", "e2e.old", "e2e.new", "e2e.odd", "e2e.never"}))
+        names = {"e2e.lost", "e2e.old", "e2e.new", "e2e.odd", "e2e.never", "e2e.known", "e2e.unchanged"}
+        found = list(ledger.problems(rows, today, names))
         self.assertEqual(
             found,
             [
                 "ledger: e2e.lost passed last 40 days ago, lost: run its tier or slice",
                 "ledger: e2e.never has not passed in the ledger's 50 days, lost: run its tier or slice",
                 "ledger: e2e.old passed last 14 days ago: run its tier or slice",
+                "ledger: e2e.unchanged passed last 16 days ago: run its tier or slice",
                 "ledger: e2e.odd needed a second run 1 times in 30 days (c0ffee): name its cause",
             ],
         )
+
+    def test_the_ledger_knows_entries_of_thread_sanitizer_while_that_build_is_not_configured(self):
+        today = datetime.datetime(2030, 1, 31, tzinfo=datetime.UTC)
+        before = today - datetime.timedelta(20)
+        rows = [ledger.Row(before, "c0ffee", f"tsan.unit.{name}", "passed", "1") for name in ("ads", "gone")]
+        old = ["ledger: tsan.unit.ads passed last 20 days ago: run its tier or slice"]
+        new = [ledger.Row(today, "c0ffee", name, "passed", "1") for name in ("unit.ads", "tsan.unit.net")]
+        self.assertEqual(list(ledger.problems(iter(rows + new), today, {"unit.ads"})), old)
+        self.assertEqual(list(ledger.problems(rows + new, today, {"unit.ads", "tsan.unit.net"})), [])
+
+    def test_the_check_passes_without_a_ledger_and_says_so(self):
+        for arguments in ([], ["--ledger"]):
+            status, output = self.run_check(*arguments)
+            self.assertEqual(status, 0, output)
+            self.assertIn("there is no ledger of test runs", output)
+
+    def test_a_name_of_a_module_that_is_assigned_twice_is_a_problem(self):
+        self.script(
+            "good_unit.py",
+            "if os.name:\n    A = 1\nelse:\n    A = 2\nB = [1]\nB = B + [0 for _ in B]\n"
+            "D = [0 for _ in B]\nC: int\nC = 3\n",
+        )
+        self.assertEqual(self.run_check()[0], 0)
+        self.script("good_unit.py", "A = B = 1\nC = 2\n(B, D) = 3, 4\nC: int = 5\n")
+        status, output = self.run_check()
+        self.assertEqual(status, 1)
+        self.assertIn("tests/good_unit.py:5: B is assigned a second time: keep one of the two", output)
+        self.assertIn("tests/good_unit.py:6: C is assigned a second time: keep one of the two", output)
+        self.assertIn(" 2 problems\n", output)
+
+    def test_an_old_entry_is_a_warning_of_the_tier_and_an_error_of_check_ledger(self):
+        def lapse(name):
+            return f"ledger: {name} passed last 20 days ago: run its tier or slice"
+
+        self.script("good_unit.py")
+        self.script("old_e2e.py")
+        self.old_rows("unit.good", "e2e.old", "tsan.unit.good")
+        status, output = self.run_tool("-R", "good")
+        self.assertEqual(status, 0, output)
+        self.assertNotIn(lapse("unit.good"), output)
+        for name in ("e2e.old", "tsan.unit.good"):
+            self.assertIn(f"warning: {lapse(name)}\n", output)
+            self.assertIn(f"warning: {lapse(name)}\n", self.run_check()[1])
+            self.assertIn(f"\n{lapse(name)}\n", self.run_check("--ledger")[1])
+        self.assertEqual((self.run_check()[0], self.run_check("--ledger")[0]), (0, 1))
+        (self.cache / "ledger.tsv").unlink()
+        self.run_tool("--again")
+        self.assertEqual(self.run_check("--ledger")[0], 0)
 
 
 unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

@@ -1,8 +1,11 @@
 """The entries of ctest in the configured builds."""
 
+import collections
 import dataclasses
+import functools
 import json
 import pathlib
+import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -60,4 +63,16 @@ def read(folder, choice=()):
         environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
         needs = {each.removeprefix("program.") for each in properties.get("FIXTURES_REQUIRED", [])}
         found.append(Entry(test["name"], number, command, environment, properties.get("LABELS", []), needs))
+    return found
+
+
+@functools.cache
+def sources(build):
+    """{target: the sources that a configured build compiles for it}, with the tests of a batch in its place."""
+    found = collections.defaultdict(set)
+    compiled = build / "compile_commands.json"
+    for each in json.loads(compiled.read_text()) if compiled.exists() else ():
+        target = re.search(r" -o \S*CMakeFiles/([^/ ]+)\.dir/", each["command"])[1]
+        batch = pathlib.Path(each["file"] + ".sources")  # cmake/osm_test.cmake
+        found[target].update(map(pathlib.Path, batch.read_text().split(",") if batch.exists() else [each["file"]]))
     return found

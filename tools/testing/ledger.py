@@ -1,4 +1,7 @@
-"""The ledger: when each entry ran, on which commit, and how it ended; OSM_CACHE_DIR/ledger.tsv."""
+"""The ledger: when each entry ran, on which commit, and how it ended; OSM_CACHE_DIR/ledger.tsv.
+
+A result is passed, flaky (at its second run), failed, or known: the entry was skipped (results.py).
+"""
 
 import collections
 import datetime
@@ -9,6 +12,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SILENT_DAYS, LOST_DAYS = 14, 30
 FLAKY_DAYS = 30  # a second run that was needed counts for so long
+TSAN = "tsan."  # begins the names of entries with ThreadSanitizer (cmake/osm_test.cmake)
 
 Row = collections.namedtuple("Row", "date commit entry result seconds")
 
@@ -58,12 +62,17 @@ def read(file):
 def problems(rows, today, entries):
     """One line for each of the entries that has not passed for long or was flaky lately.
 
-    An entry without a row counts from the first row of the ledger on.
+    An entry without a row counts from the first row of the ledger on. While the build with ThreadSanitizer is not
+    configured, its entries are those of the ledger whose twins `entries` has.
     """
+    rows = list(rows)
+    if not any(name.startswith(TSAN) for name in entries):
+        run = {row.entry for row in rows if row.entry.startswith(TSAN)}
+        entries = entries | {name for name in run if name.removeprefix(TSAN) in entries}
     passed, flaky, begin = {}, {}, today
     for row in rows:
         begin = min(begin, row.date)
-        if row.result in ("passed", "flaky"):
+        if row.result in ("passed", "flaky", "known"):
             passed[row.entry] = max(row.date, passed.get(row.entry, row.date))
         if row.result == "flaky" and row.entry in entries and (today - row.date).days < FLAKY_DAYS:
             flaky.setdefault(row.entry, []).append(row)

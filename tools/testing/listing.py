@@ -5,11 +5,9 @@ or function of a script has that one's, and an entry with a BEHAVIOUR (cmake/osm
 """
 
 import ast
-import collections
 import dataclasses
 import fnmatch
 import functools
-import json
 import pathlib
 import re
 
@@ -82,12 +80,10 @@ class Build:
         self.said = {}
         for line in (folder / "test_behaviours.tsv").read_text().splitlines():
             name, self.said[name] = line.split("\t")
-        self.targets = collections.defaultdict(set)
-        for each in json.loads((folder / "compile_commands.json").read_text()):
-            target = re.search(r" -o \S*CMakeFiles/([^/ ]+)\.dir/", each["command"])[1]
-            batch = pathlib.Path(each["file"] + ".sources")  # cmake/osm_test.cmake
-            sources = batch.read_text().split(",") if batch.exists() else [each["file"]]
-            self.targets[target].update(str(pathlib.Path(source).relative_to(ROOT)) for source in sources)
+        self.targets = {
+            target: {str(source.relative_to(ROOT)) for source in found}
+            for target, found in entries.sources(folder).items()
+        }
 
     def files(self, entry):
         """The files of tests that an entry runs: a script, a source, or those of a program's suites."""

@@ -1,7 +1,8 @@
 """Results that are known: an entry that passed with the same content of everything that it reads need not run again.
 
 The key of an entry is the hash of its command, of the programs that it runs, of its script with the helpers that the
-script imports, of the folders that these mention, of Envoy and the other servers, and of the machine's packages.
+script imports, of the folders that these mention, of Envoy and the other servers, and of the machine's packages. For a
+program of ours, it has the files, folders and daemons that the string literals of its sources name.
 A key that passed is a file of its name in OSM_CACHE_DIR/results.
 """
 
@@ -13,15 +14,19 @@ import pathlib
 import re
 import subprocess
 
+from testing.entries import sources as sources_of_build
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DAEMONS = ["osm", "osm-controller", "osm-injector", "osm-cni"]
 # Folders and files that a test may read: those that its sources mention belong to its key.
 DATA = ["benchmarks", "charts", "cmake", "daemons", "deploy", "docs", "examples", "include", "libosm", "tools"]
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
+LITERAL = re.compile(rf'"((?:{"|".join([*DATA, "tests"])})(?:/[\w./-]*)?|{"|".join(map(re.escape, PAGES))})"')
 # Entries about the tree itself: they are short, and everything belongs to them.
-ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.cache|must_not_compile|program\.|fuzz$|mutate")
+ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.(cache|test)$|must_not_compile|program\.|fuzz$|mutate")
 # Entries that compile the library: the tree without what only tests and readers use.
 COMPILING = re.compile(r"consumer\.|tools\.(image_rebuild|package|debian|arm64)")
+BUILDING_TESTS = re.compile(r"tools\.(package|debian|arm64)")  # and tests, or programs of theirs
 LIBRARY = [
     "CMakeLists.txt",
     "cmake",
@@ -37,9 +42,11 @@ LIBRARY = [
 
 
 def directory():
-    """Result: where results are kept, or None without OSM_CACHE_DIR."""
+    """Result: where results are kept, or None without OSM_CACHE_DIR. None, too, if a variable like OSM_TEST_SEED has
+    tests run as the caller says, which no key has."""
     cache = os.environ.get("OSM_CACHE_DIR")
-    return pathlib.Path(cache, "results") if cache else None
+    asked = any(name.startswith("OSM_TEST_") for name in os.environ)
+    return pathlib.Path(cache, "results") if cache and not asked else None
 
 
 BUILD_ID = re.compile(rb"(\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0).{20}", re.S)  # the note that linkers write
@@ -115,6 +122,42 @@ def imported(script):
     return frozenset(found)
 
 
+def included(sources):
+    """Sources in C++ and the headers of tests/ and benchmarks/ that they include, directly or not."""
+    found, pending = set(), list(sources)
+    while pending:
+        file = pending.pop()
+        if file not in found:
+            found.add(file)
+            inner = re.findall(r'^#include "(.+)"', file.read_text(), re.M)
+            places = (file.parent, ROOT / "tests", ROOT)
+            pending += [place / name for name in inner for place in places if (place / name).is_file()]
+    return found
+
+
+def named(program):
+    """Parts of the key of a program of ours: the content of what its sources name, or of all that it may read if
+    its sources are not known."""
+    sources = sources_of_build(program.parents[1]).get(program.name)
+    if not sources:
+        names, daemons = {"charts", "docs", "examples", "tests/data"}, DAEMONS
+    else:
+        text = "\n".join(file.read_text() for file in included(sources))
+        names, daemons = set(LITERAL.findall(text)), re.findall(r'beside_this_program\("(.+?)"\)', text)
+    places = sorted(name for name in names if (ROOT / name).exists())
+    beside = [program.parent / name for name in DAEMONS if name in daemons]
+    return [*map(tree, places), *(content(file) for file in beside if file.is_file())]
+
+
+def folders_of_data(text):
+    """Folders of tests/data that a script names: all of it if the script names tests/data without one of them."""
+    text = re.sub(r"""['"] / ['"]""", "/", text)
+    folders = [path.name for path in sorted((ROOT / "tests/data").glob("*/"))]
+    if re.search(rf"\btests/data\b(?!/({'|'.join(folders)})\b)", text):
+        return ["tests/data"]
+    return [f"tests/data/{name}" for name in folders if re.search(rf"\bdata/{name}\b", text)]
+
+
 def programs(entry):
     """The programs of tools/programs that the entry's script or its helpers name."""
     there = {file.name for file in (ROOT / "tools/programs").iterdir()}
@@ -138,17 +181,21 @@ def key(entry):
     environment = [f"{name}={value}".replace(str(ROOT), ".") for name, value in sorted(entry.environment.items())]
     parts = [entry.name, machine(), *words, *environment]
     paths = [pathlib.Path(word) for word in entry.command]
-    parts += [content(path) for path in paths if path.is_file() and ROOT in path.parents]
+    inside = [path for path in paths if ROOT in path.parents]
+    parts += [content(path) for path in inside if path.is_file()]
+    parts += [tree(path.relative_to(ROOT)) for path in inside if path.is_dir() and ROOT / "build" not in path.parents]
     script = next((path for path in paths if path.suffix == ".py" and path.is_file()), None)
     if COMPILING.match(entry.name):
         parts += [tree(name) for name in LIBRARY]
+    if BUILDING_TESTS.match(entry.name):
+        parts += [tree(name) for name in ("docs", "tests")]
     if script:
         sources = imported(script)
         text = "\n".join(file.read_text() for file in sorted(sources))
         parts += [f"{file.relative_to(ROOT)} {content(file)}" for file in sorted(sources)]
         parts += [tree(name) for name in DATA if re.search(rf"\b{name}\b", text)]
         parts += [tree(name) for name in PAGES if name in text]
-        parts.append(tree("tests/data") if (ROOT / "tests/data").exists() else "")
+        parts += [tree(name) for name in folders_of_data(text)]
         parts += [
             content(file)
             for file in sorted(script.parent.rglob("*"))
@@ -159,8 +206,8 @@ def key(entry):
                 file for file in folder.iterdir() if file.name in DAEMONS or re.search(rf"\b{file.name}\b", text)
             ]
             parts += [f"{file.name} {content(file)}" for file in sorted(programs) if file.is_file()]
-    else:  # a program of ours: whatever it may read
-        parts += [tree(name) for name in ("tests/data", "examples", "charts") if (ROOT / name).exists()]
+    else:
+        parts += [part for path in inside if path.parent.name == "bin" for part in named(path)]
     return _hash(*parts)
 
 

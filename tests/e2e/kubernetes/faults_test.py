@@ -33,19 +33,6 @@ SECRETS = {"certificate": "sds_cert.pem", "key": "sds_key.pem", "roots": "cacert
 # Costs more than the proxy "strict" takes, and less than the mesh does.
 COSTLY = "/a{1,200}"
 DAY = datetime.timedelta(days=1)
-ALL = ("policy", "explain", f"{NS}/web", f"{NS}/api", "--path", "/books")
-CHECK = ("check",)
-ROUTES = ("HTTPRouteGroup", "all", ["all"])
-ACCESS = f"TrafficTarget {NS}/access"
-MACHINES = "virtualmachines.workload.openservicemesh.io"
-GATEWAY = "198.51.100.7"
-NOT_MADE = {
-    "injected with old root": "osm check does not compare the pods' roots with the mesh's",
-    "clock skew": "pods of the rig share the machine's clock",
-    "NACK by bad regex": "nack_test.py makes it, with machines: a pod's Envoy has the mesh's own limits",
-    "controller partitioned": "osm check says only that the controller does not answer",
-    "certificate expired": "osm check does not look at the ends of certificates",
-}
 ALL = (
     "wrong port name",
     "two objects in conflict",
