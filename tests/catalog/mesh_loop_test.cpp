@@ -379,6 +379,40 @@ TEST_SUITE("catalog::MeshLoop") {
     CHECK(mesh.loop->alive().ok());
   }
 
+  TEST_CASE("many workload providers that each take 5 s are no hang") {
+    struct SlowWorkloads final : WorkloadProvider {
+      std::function<void()> while_asked;
+
+      std::vector<Workload> list_workloads() const override {
+        while_asked();
+        return {};
+      }
+      std::optional<Workload> find_workload(const WorkloadName&) const override { return {}; }
+      std::vector<Problem> list_problems() const override { return {}; }
+      Subscription subscribe_workloads(
+          std::function<void(const std::vector<WorkloadName>&)>) override {
+        return {};
+      }
+    } slow;
+    Manual mesh;
+    int asked = 0;
+    slow.while_asked = [&] {
+      CHECK(mesh.loop->alive().ok());
+      mesh.clock.advance(5s);
+      CHECK(mesh.loop->alive().ok());
+      ++asked;
+    };
+    MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
+    options.workload_providers = std::vector<WorkloadProvider*>(8, &slow);
+    mesh.loop.emplace(options);
+    mesh.executor.run_for(1s);
+    CHECK(asked == 8);
+    CHECK(mesh.generation() == 1);
+    const auto took = mesh.metrics.observations("osm_mesh_snapshot_build_seconds");
+    REQUIRE(took.size() == 1);
+    CHECK(took.front() == doctest::Approx(40));
+  }
+
   TEST_CASE("after stop nothing is published, and stopping again does nothing") {
     Manual mesh;
     mesh.start();

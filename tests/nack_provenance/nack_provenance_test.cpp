@@ -483,7 +483,7 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     int keep = 0;  // what they accepted last
     for (int i = 0; i < kServers; ++i) keep += rig.live("s" + std::to_string(i), "/good");
     CHECK(keep == kServers - static_cast<int>(nack_provenance::OwnMeshes::kMost));
-    // The object that one of them refuses is corrected: another gets its place.
+    // The object that one of them refuses is corrected.
     std::string served;
     for (int i = 0; i < kServers && served.empty(); ++i)
       if (!rig.live("s" + std::to_string(i), "/good")) served = "s" + std::to_string(i);
@@ -491,6 +491,47 @@ TEST_SUITE("nack_provenance::NackProvenance") {
     rig.settle();
     CHECK(rig.live(served, "/new"));
     CHECK(rig.refused().size() == kServers - 1);
+  }
+
+  TEST_CASE("a proxy beyond the 64 meshes of their own gets the place of one that needs none") {
+    constexpr std::size_t kMost = nack_provenance::OwnMeshes::kMost;
+    Rig rig(static_cast<int>(kMost) + 1);
+    const auto servers = [&] {
+      std::vector<std::string> names;
+      for (std::size_t i = 0; i <= kMost; ++i) names.push_back("s" + std::to_string(i));
+      return names;
+    }();
+    for (const std::string& name : servers) {
+      refuse(*rig.proxies.at(name), "/" + name + "-bad/");
+      rig.put_routes(name, "/" + name + "-bad/");
+    }
+    rig.settle(10'000ms);
+    std::vector<std::string> served, beyond;
+    for (const std::string& name : servers)
+      (rig.live(name, "/good") ? beyond : served).push_back(name);
+    REQUIRE(served.size() == kMost);
+    REQUIRE(beyond.size() == 1);
+    const std::string& waiting = beyond.front();
+    const auto effect = [&](const std::string& text) {
+      for (const Problem& problem : rig.refused())
+        if (problem.object.name == waiting) return problem.cause.find(text) != std::string::npos;
+      return false;
+    };
+    CHECK(rig.controller->trials->meshes.size() == kMost);
+    CHECK(effect("they keep their last good content"));
+    CHECK(rig.controller->log.count("other proxies have the 64 meshes") == 1);
+
+    rig.put_routes(served.front(), "/new");
+    rig.settle();
+    CHECK(rig.live(served.front(), "/new"));
+    CHECK(rig.controller->trials->meshes.size() == kMost - 1);
+    CHECK(rig.live(waiting, "/good"));  // until its pause of a minute ends
+    rig.settle(60'000ms);
+    CHECK(rig.controller->trials->meshes.size() == kMost);
+    CHECK_FALSE(rig.live(waiting, "/good"));
+    CHECK(effect("they are served without it"));
+    CHECK(rig.refused().size() == kMost);
+    CHECK(rig.controller->log.count("other proxies have the 64 meshes") == 1);
   }
 
   TEST_CASE("a proxy that refuses whatever comes is left alone after 16 objects") {

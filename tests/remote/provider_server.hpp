@@ -142,6 +142,12 @@ class ProviderServer {
     std::lock_guard lock(mutex_);
     raw_ = std::move(bytes);
   }
+  // Ends every stream, and goes on listening.
+  void end_streams() {
+    std::lock_guard lock(mutex_);
+    for (auto& [stream, state] : streams_)
+      if (!std::exchange(state.finished, true)) stream->Finish(grpc::Status::OK);
+  }
   // The last request of a controller.
   std::optional<proto::WatchRequest> request() const {
     std::lock_guard lock(mutex_);

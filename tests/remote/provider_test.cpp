@@ -238,6 +238,32 @@ TEST_SUITE("remote::Provider") {
     CHECK_FALSE(world.server.request());
   }
 
+  TEST_CASE("100 lost streams in 50 s write 14 lines, and the next one counts what was left out") {
+    World world;
+    auto& provider = world.start();
+    const auto lines = [&] { return world.log.lines_with("provider=consul"); };
+    const auto wait_for = [&](bool healthy) {
+      return world.wait([&] { return provider.healthy() == healthy; }, 0ms);
+    };
+    // Two lines for each stream: that its list is complete, and that it is lost.
+    for (int i = 0; i < 100; ++i) {
+      CAPTURE(i);
+      if (i != 0) world.clock.advance(500ms);  // the longest delay after one failure
+      REQUIRE(wait_for(true));
+      world.server.end_streams();
+      REQUIRE(wait_for(false));
+    }
+    CHECK(provider.list_problems().size() == 1);
+    CHECK(lines().size() == 14);  // ten, and one for each ten of 49.5 seconds
+    world.clock.advance(10s);
+    REQUIRE(wait_for(true));
+    REQUIRE(lines().size() == 15);
+    CHECK(lines().back().message == "a provider has listed everything");
+    std::size_t left_out = 0;
+    for (const auto& line : lines()) left_out += std::stoul(line.fields.at("lines_left_out"));
+    CHECK(left_out == 201 - 15);
+  }
+
   TEST_CASE("it may be destroyed at any time of a call") {
     World world;
     for (int i = 0; i < 50; ++i)
