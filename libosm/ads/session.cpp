@@ -283,7 +283,7 @@ std::optional<SteadyTime> Session::deadline() const {
   if (awaits_clusters_) consider(resumed_at_, kWarmingBound);
   if (!waits) return first;
   for (const SentNames* names : {&warming_, &changing_})
-    for (const auto& [name, sent] : *names) consider(sent.at, kWarmingBound);
+    for (const Sent& sent : *names) consider(sent.at, kWarmingBound);
   return first;
 }
 

@@ -20,6 +20,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -166,6 +167,13 @@ class Session {
     std::uint64_t generation;
     SteadyTime sent_at;
   };
+  // Names of which the proxy has not answered the first response that had them.
+  struct Sent {
+    SteadyTime at;
+    std::uint64_t response;  // number of the first one that has them
+    NameSet names;
+  };
+  using SentNames = std::vector<Sent>;  // oldest first; no name twice, no empty set
   // A resource that waits, with the newest generation whose content of it was sent; 0: not known.
   struct Hold {
     SteadyTime since;
@@ -274,6 +282,8 @@ class Session {
   void end_warming(std::uint64_t response);
   void expire_warming(SteadyTime now);
   void forget_former_endpoints();
+  static bool contains_name(const SentNames& sent, std::string_view name);
+  static void keep_names(SentNames& sent, const std::function<bool(const std::string&)>& stays);
   ResourceSetPtr held_back(XdsType type, const ResourceSetPtr& goal, SteadyTime now);
   std::vector<EncodedPtr> former_versions(XdsType type, const ResourceSet& goal, NameSet& unknown);
   std::vector<EncodedPtr> former_endpoints(const ResourceSet& goal);
@@ -292,11 +302,6 @@ class Session {
   // CDS: clusters that the proxy did not have before, until it answers a response that has them.
   // EDS: names in clusters that were changed, likewise. And what was made of two versions of one:
   // it is made once.
-  struct Sent {
-    SteadyTime at;
-    std::uint64_t response;  // number of the first one
-  };
-  using SentNames = std::map<std::string, Sent, std::less<>>;
   SentNames warming_, changing_;
   struct FormerEndpoints {
     EncodedPtr fresh, former;

@@ -208,35 +208,47 @@ NameSet Session::clusters_in_use() const {
 // then.
 void Session::note_warming(const ResourceSet& goal, SteadyTime now) {
   const ResourceSetPtr& before = of(XdsType::kCluster).sent;
-  const Sent sent{now, last_nonce_};
-  SentNames warming;
+  NameSet cold, still_cold;
   std::vector<EncodedPtr> changing;
   for (const EncodedPtr& cluster : goal.resources()) {
     const EncodedPtr known = before ? before->find(cluster->name) : nullptr;
-    const auto cold = warming_.find(cluster->name);
     const bool is_changed = known && known->hash != cluster->hash;
-    if (known && cold != warming_.end())
-      warming.emplace(cluster->name, is_changed ? sent : cold->second);
-    else if (!known)
-      warming.emplace(cluster->name, sent);
+    const bool was_cold = known && contains_name(warming_, cluster->name);
+    if (!known || (was_cold && is_changed))
+      cold.push_back(cluster->name);
+    else if (was_cold)
+      still_cold.push_back(cluster->name);
     else if (is_changed)
       changing.push_back(cluster);
   }
-  warming_ = std::move(warming);
-  for (const std::string& name : references(changing, XdsType::kEndpoint))
-    changing_.insert_or_assign(name, sent);
+  keep_names(warming_, [&](const std::string& name) { return contains(still_cold, name); });
+  if (!cold.empty()) warming_.push_back({now, last_nonce_, std::move(cold)});
+  NameSet names = references(changing, XdsType::kEndpoint);
+  if (names.empty()) return;
+  keep_names(changing_, [&](const std::string& name) { return !contains(names, name); });
+  changing_.push_back({now, last_nonce_, std::move(names)});
+}
+
+bool Session::contains_name(const SentNames& sent, std::string_view name) {
+  return std::any_of(sent.begin(), sent.end(),
+                     [&](const Sent& some) { return contains(some.names, name); });
+}
+
+void Session::keep_names(SentNames& sent, const std::function<bool(const std::string&)>& stays) {
+  for (Sent& some : sent) std::erase_if(some.names, [&](const auto& name) { return !stays(name); });
+  std::erase_if(sent, [](const Sent& some) { return some.names.empty(); });
 }
 
 // Those of this response and of those before it are warm, or were refused.
 void Session::end_warming(std::uint64_t response) {
-  const auto answered = [&](const auto& entry) { return entry.second.response <= response; };
+  const auto answered = [&](const Sent& sent) { return sent.response <= response; };
   std::erase_if(warming_, answered);
   std::erase_if(changing_, answered);
   forget_former_endpoints();
 }
 
 void Session::expire_warming(SteadyTime now) {
-  const auto is_over = [&](const auto& entry) { return now - entry.second.at >= kWarmingBound; };
+  const auto is_over = [&](const Sent& sent) { return now - sent.at >= kWarmingBound; };
   std::erase_if(warming_, is_over);
   std::erase_if(changing_, is_over);
   forget_former_endpoints();
@@ -244,7 +256,7 @@ void Session::expire_warming(SteadyTime now) {
 
 void Session::forget_former_endpoints() {
   std::erase_if(former_endpoints_,
-                [&](const auto& made) { return !changing_.contains(made.first); });
+                [&](const auto& made) { return !contains_name(changing_, made.first); });
 }
 
 // Make before break: a listener or route keeps its older version while the new one starts to name
@@ -264,7 +276,7 @@ std::vector<EncodedPtr> Session::former_versions(XdsType type, const ResourceSet
     const EncodedPtr held = before ? before->find(resource->name) : nullptr;
     const auto starts_cold = [&](const auto& reference) {
       return reference.type == XdsType::kCluster &&
-             (warming_.contains(reference.name) || !knows_clusters) &&
+             (contains_name(warming_, reference.name) || !knows_clusters) &&
              !(held &&
                std::binary_search(held->references.begin(), held->references.end(), reference));
     };
@@ -285,12 +297,14 @@ std::vector<EncodedPtr> Session::former_endpoints(const ResourceSet& goal) {
   std::vector<EncodedPtr> former;
   const ResourceSetPtr& before = of(XdsType::kEndpoint).sent;
   if (!before) return former;
-  for (const auto& [name, sent] : changing_) {
-    const EncodedPtr known = before->find(name), fresh = goal.find(name);
-    if (!known || !fresh || known->hash == fresh->hash) continue;
-    FormerEndpoints& made = former_endpoints_[name];
-    if (made.fresh != fresh) made = {fresh, translate::known_endpoints(*known, *fresh)};
-    if (made.former) former.push_back(made.former);
+  for (const Sent& sent : changing_) {
+    for (const std::string& name : sent.names) {
+      const EncodedPtr known = before->find(name), fresh = goal.find(name);
+      if (!known || !fresh || known->hash == fresh->hash) continue;
+      FormerEndpoints& made = former_endpoints_[name];
+      if (made.fresh != fresh) made = {fresh, translate::known_endpoints(*known, *fresh)};
+      if (made.former) former.push_back(made.former);
+    }
   }
   return former;
 }
