@@ -239,7 +239,7 @@ void Session::keep_names(SentNames& sent, const std::function<bool(const std::st
   std::erase_if(sent, [](const Sent& some) { return some.names.empty(); });
 }
 
-// Those of this response and of those before it are warm, or were refused.
+// Names of this response and of earlier ones are warm, or were refused.
 void Session::end_warming(std::uint64_t response) {
   const auto answered = [&](const Sent& sent) { return sent.response <= response; };
   std::erase_if(warming_, answered);

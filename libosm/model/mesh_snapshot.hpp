@@ -164,7 +164,7 @@ struct TargetEntry {
   InboundTrafficPolicy
       policy;       // without routes and tcp: all its rules vanished, so it grants nothing
   Origin origin{};  // the TrafficTarget; not in force if it grants nothing
-  // Of each of policy.http_routes: the first rule of the TrafficTarget that names it.
+  // The first rule of the TrafficTarget that names each of policy.http_routes.
   std::vector<Origin> route_origins{};
 
   const smi::ObjectName& key() const { return policy.target; }

@@ -342,6 +342,35 @@ TEST_SUITE("ads::Session") {
     }
   }
 
+  TEST_CASE_FIXTURE(Fixture, "what a route had before it began to wait is confirmed meanwhile") {
+    const auto route = [](const std::string& name, const std::string& to) {
+      return resource(XdsType::kRoute, name, name + to, {{XdsType::kCluster, to}});
+    };
+    const auto take_at = [&](XdsType type, std::uint64_t generation) {
+      const auto response = session.next_response(now, generation);
+      REQUIRE(response);
+      REQUIRE(response->type == type);
+      session.on_write_done();
+      return *response;
+    };
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    put(XdsType::kRoute, {route("r", "a"), route("other", "a")});
+    say(XdsType::kCluster, {});
+    ack(take_at(XdsType::kCluster, 1));
+    say(XdsType::kRoute, {"other", "r"});
+    ack(take_at(XdsType::kRoute, 1), {"other", "r"});
+    CHECK_FALSE(session.next_response(now, 2));  // nothing of this proxy changed
+    put(XdsType::kRoute, {route("r", "c"), route("other", "b")});
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1"), cluster("c", "1")});
+    const Response clusters = take_at(XdsType::kCluster, 3);
+    ack(take_at(XdsType::kRoute, 3), {"other", "r"});
+    CHECK(session.confirmed(XdsType::kRoute) == 2);
+    CHECK_FALSE(session.settled());
+    ack(clusters);
+    ack(take_at(XdsType::kRoute, 3), {"other", "r"});
+    CHECK(session.confirmed(XdsType::kRoute) == 3);
+  }
+
   // The cluster as it was gets them too, and may not accept their certificates.
   TEST_CASE_FIXTURE(Fixture, "endpoints that come with a change of their cluster follow its ACK") {
     using Addresses = std::vector<std::string>;
