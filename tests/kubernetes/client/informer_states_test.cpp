@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kubernetes/client/informer.hpp"
+#include "kubernetes/client/read_only_api.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "lib/run.hpp"
 #include "osm/runtime/system.hpp"
@@ -32,7 +33,7 @@ using std::chrono::seconds;
 namespace json = boost::json;
 
 // Keeps the newest call, which the test answers.
-class HeldApi final : public kubernetes::Api {
+class HeldApi final : public kubernetes_test::ReadOnlyApi {
  public:
   std::string kind;  // of the newest call
   std::size_t calls = 0;
@@ -56,21 +57,8 @@ class HeldApi final : public kubernetes::Api {
                            const std::string&) override {
     return unused();
   }
-  Result<json::object> create(const Resource&, const json::object&) override { return unused(); }
-  Result<json::object> update(const Resource&, const json::object&, const std::string&) override {
-    return unused();
-  }
-  Result<json::object> patch(const Resource&, const std::string&, const std::string&,
-                             const kubernetes::Patch&) override {
-    return unused();
-  }
-  Status remove(const Resource&, const std::string&, const std::string&,
-                const kubernetes::DeleteOptions&) override {
-    return unused();
-  }
 
  private:
-  static Error unused() { return {ErrorCode::kInternal, "not of this server"}; }
   Subscription begin(std::string what) {
     kind = std::move(what);
     ++calls;

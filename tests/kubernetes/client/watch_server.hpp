@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "kubernetes/client/api.hpp"
+#include "kubernetes/client/read_only_api.hpp"
 #include "kubernetes/client/selection.hpp"
 #include "osm/executor.hpp"
 
@@ -32,7 +32,7 @@ using kubernetes::WatchHandler;
 using kubernetes::WatchRequest;
 
 // One thread: that of the executor. Holds objects of any resource by plural and "namespace/name".
-class WatchServer final : public kubernetes::Api {
+class WatchServer final : public ReadOnlyApi {
  public:
   explicit WatchServer(Executor& executor) : executor_(executor) {}
 
@@ -52,6 +52,7 @@ class WatchServer final : public kubernetes::Api {
     const auto type = before.empty() ? WatchEventType::kAdded : WatchEventType::kModified;
     record(resource, type, std::move(before), std::move(object));
   }
+  using ReadOnlyApi::remove;
   void remove(const Resource& resource, const std::string& ns, const std::string& name) {
     auto& objects = objects_[std::string(resource.plural)];
     const auto at = objects.find(ns + '/' + name);
@@ -171,18 +172,6 @@ class WatchServer final : public kubernetes::Api {
     });
     return answered.get();
   }
-  Result<json::object> create(const Resource&, const json::object&) override { return unused(); }
-  Result<json::object> update(const Resource&, const json::object&, const std::string&) override {
-    return unused();
-  }
-  Result<json::object> patch(const Resource&, const std::string&, const std::string&,
-                             const kubernetes::Patch&) override {
-    return unused();
-  }
-  Status remove(const Resource&, const std::string&, const std::string&,
-                const kubernetes::DeleteOptions&) override {
-    return unused();
-  }
 
  private:
   struct Call {
@@ -201,8 +190,6 @@ class WatchServer final : public kubernetes::Api {
     json::object before;  // empty: there was none
     json::object object;
   };
-
-  static Error unused() { return {ErrorCode::kInternal, "not of this server"}; }
 
   void later(std::function<void()> task, const std::shared_ptr<Call>& call) {
     executor_.post([task = std::move(task), call] {
