@@ -141,13 +141,16 @@ class Switch:
     """A namespace with a bridge: the network between the machines, and where the controller is."""
 
     ADDRESS = "10.200.0.1"
+    # Else a bridge has the lowest address of its ports, which changes when machines or pods come and go. Others
+    # send to the former one until they ask again, and the kernel drops that: up to half a minute for UDP.
+    MAC = "02:00:0a:c8:00:01"
 
     def __init__(self, prefix):
         self.prefix = prefix
         self.namespace = Namespace(f"{prefix}-switch")
         self.ports = 0
         name = self.namespace.name
-        ip("-n", name, "link", "add", "br0", "type", "bridge")
+        ip("-n", name, "link", "add", "br0", "address", self.MAC, "type", "bridge")
         ip("-n", name, "address", "add", f"{self.ADDRESS}/16", "dev", "br0")
         ip("-n", name, "address", "add", "fd00:200::1/64", "dev", "br0", "nodad")
         ip("-n", name, "link", "set", "br0", "up")
