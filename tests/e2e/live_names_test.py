@@ -79,7 +79,25 @@ class LiveNames(meshcase.MeshCase):
                         last = failed
                 raise NotYet(last)
 
-        return machine.namespace.inside(asking)
+        try:
+            return machine.namespace.inside(asking)
+        except NotYet as failed:
+            raise NotYet(f"{failed}\n{self.path_to_name_server(machine)}") from failed
+
+    def path_to_name_server(self, machine):
+        """Where a question may have been lost: neighbours, connections and drops at both ends, and the name server."""
+        seen = []
+        for where, *command in (
+            (machine.namespace, "ip", "-s", "neigh"),
+            (machine.namespace, "nstat", "-azs", "UdpOutDatagrams", "UdpNoPorts", "UdpInErrors", "TcpExtTCPTimeouts"),
+            (machine.namespace, "cat", "/proc/net/stat/nf_conntrack"),
+            (machine.namespace, "iptables", "-t", "nat", "-vnL"),
+            (self.rig.switch.namespace, "ip", "-s", "-s", "link", "show", "br0"),
+            (self.rig.switch.namespace, "ss", "-uan", "sport", "=", "53"),
+            (self.rig.switch.namespace, "cat", f"/proc/{self.names.process.pid}/schedstat"),
+        ):
+            seen.append(f"{where.name}: {' '.join(command)}\n{where.run(*command, check=False).stdout}")
+        return "\n".join([*seen, self.names.process.tail(5)])
 
     def ask_by_tcp(self, machine, name):
         question = question_for(name)
