@@ -1,11 +1,14 @@
-// gRPC's own lines in the daemon's log.
+// gRPC's own lines in the daemon's log, and gRPC's end.
 #pragma once
 
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/log_limit.hpp"
@@ -24,7 +27,15 @@ class GrpcLog {
       if (GrpcLog* const self = present) self->write(*line);
     });
   }
+  // Ends gRPC, within a second. Its threads free handshakes and channels after its server has
+  // ended, and OpenSSL's state of a thread with them: the process must not end meanwhile.
   ~GrpcLog() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (grpc_is_initialized() != 0 && std::chrono::steady_clock::now() < deadline) {
+      grpc_init();  // this thread ends it if nobody else holds it
+      grpc_shutdown_blocking();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     gpr_set_log_function(nullptr);
     present = nullptr;
   }

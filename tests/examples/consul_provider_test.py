@@ -243,7 +243,7 @@ class ConsulProvider(example.ExampleCase):
     @staticmethod
     def heartbeats(watcher, count):
         for _ in range(count):
-            watcher.messages.get(timeout=3)
+            watcher.messages.get(timeout=20)
 
     @unittest.skipIf(PROGRAM, "Consul answers such clients")
     def test_the_stand_in_refuses_a_client_that_ignores_the_index(self):
@@ -296,7 +296,7 @@ class ConsulProvider(example.ExampleCase):
         watcher = self.watch(target)
         self.wait_for(lambda: watcher.state()[2], True)
         for _ in range(3):
-            self.assertEqual(watcher.messages.get(timeout=3).ByteSize(), watcher.messages.get(timeout=3).ByteSize())
+            self.assertEqual(watcher.messages.get(timeout=20).ByteSize(), watcher.messages.get(timeout=20).ByteSize())
 
     def test_another_version_is_refused(self):
         target = f"unix:{self.directory / 'provider.sock'}"

@@ -333,6 +333,23 @@ TEST_SUITE("nack_provenance::NackProvenance") {
       CHECK(rig.refused().empty());
       CHECK(rig.live("s1", "/mended"));
     }
+    SUBCASE("changed back after a good one, it is refused again and found again") {
+      rig.put_routes("s1", "/good");
+      rig.settle();
+      REQUIRE(rig.refused().empty());
+      REQUIRE(rig.live("s1", "/good"));
+      rig.put_routes("s1", "/bad");
+      rig.settle();
+      CHECK(rig.refused_objects() == "HTTPRouteGroup shop/s1");
+      CHECK_FALSE(rig.live("s1", "/good"));
+    }
+    SUBCASE("removed, its problem and the mesh without it are gone") {
+      SUBCASE("alone") { rig.spec.remove({kinds::kHttpRouteGroup, values::kNs, "s1"}); }
+      SUBCASE("with its namespace") { rig.spec.remove({kinds::kNamespace, "", values::kNs}); }
+      rig.settle();
+      CHECK(rig.refused().empty());
+      CHECK(rig.controller->trials->meshes.empty());
+    }
     SUBCASE("changed to another bad one, it is found again") {
       rig.put_routes("s1", "/worse-bad");
       rig.settle();
