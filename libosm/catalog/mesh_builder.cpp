@@ -378,9 +378,13 @@ void MeshBuilder::read_workloads(std::size_t provider, bool all,
   const WorkloadProvider& asked = *workload_providers_[provider];
   const auto read = guarded([&]() -> Status {
     if (all) {
+      step_();
       claims_.replace(provider, asked.list_workloads());
-    } else {
-      for (const WorkloadName& name : names) claims_.set(provider, name, asked.find_workload(name));
+      return {};
+    }
+    for (const WorkloadName& name : names) {
+      step_();
+      claims_.set(provider, name, asked.find_workload(name));
     }
     return {};
   });
@@ -399,10 +403,7 @@ void MeshBuilder::refresh_workloads(const SpecChanges& spec) {
   const auto names = std::exchange(stale_workloads_, {});
   if (all) provider_problems_.clear();
   if (all || !names.empty())
-    for (std::size_t i = 0; i < workload_providers_.size(); ++i) {
-      step_();
-      read_workloads(i, all, names);
-    }
+    for (std::size_t i = 0; i < workload_providers_.size(); ++i) read_workloads(i, all, names);
   if (spec.namespaces) claims_.set_monitored_namespaces(spec_.namespaces());
   TableEdit edit(next_.workloads);
   claims_.settle(edit);

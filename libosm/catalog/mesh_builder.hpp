@@ -56,6 +56,7 @@ class MeshBuilder {
   void on_steps(const std::function<void()>& on_step) {
     step_ = on_step;
     endpoints_.on_steps(on_step);
+    source_addresses_.on_steps(on_step);
   }
 
   // Without a filter all endpoints are announced. Lifetime: it outlives the builder.

@@ -13,6 +13,7 @@ SourceTable::SourceTable(const std::vector<ProviderEntry>& providers) {
 }
 
 void SourceTable::ask(Source& source, const ServiceName& service) {
+  step_();
   const auto answer = guarded([&] { return source.provider->list_source_addresses(service); });
   if (!answer) {
     source.unanswered.insert(service);

@@ -3,9 +3,11 @@
 // Thread: one strand, which also calls the providers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "osm/endpoints_provider.hpp"
@@ -17,6 +19,9 @@ class SourceTable {
   using Addresses = std::map<ServiceName, std::set<std::string>>;
 
   explicit SourceTable(const std::vector<ProviderEntry>& providers);
+
+  // Calls `on_step` before each question about a Service, since a read may take long. Not null.
+  void on_steps(std::function<void()> on_step) { step_ = std::move(on_step); }
 
   // Follows exactly `wanted`, and reads those that are new or in `announced` (all of them, if
   // `all`). Result: true if an address came or went.
@@ -39,8 +44,9 @@ class SourceTable {
     std::string thrown{};                // while some are unanswered
   };
 
-  static void ask(Source& source, const ServiceName& service);
+  void ask(Source& source, const ServiceName& service);
 
+  std::function<void()> step_ = [] {};
   std::vector<Source> sources_;
   Addresses merged_;
 };

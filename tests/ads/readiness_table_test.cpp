@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ads/hub_rig.hpp"
+#include "ads/shared_board.hpp"
 
 using namespace osm;
 using namespace osm::ads;
@@ -18,37 +19,6 @@ using namespace osm::translate_test;
 using model::Readiness;
 
 namespace {
-
-// Texts that all replicas see at once. The board counts what it would write.
-struct Shared {
-  std::map<std::string, std::string> said;
-  int writes = 0;
-  bool known = true;
-};
-
-class SharedBoard final : public ReplicaBoard {
- public:
-  SharedBoard(Shared& shared, std::string name) : shared_(shared), name_(std::move(name)) {}
-  Status publish(const std::string& topic, std::string text) override {
-    CHECK(text.size() <= 100'000);
-    if (topic != ReadinessTable::kTopic) return {};
-    shared_.said[name_] = std::move(text);
-    ++shared_.writes;
-    return {};
-  }
-  Result<std::map<std::string, std::string>> read(const std::string& topic) const override {
-    if (!shared_.known) return Error{ErrorCode::kUnavailable, "nobody knows"};
-    if (topic != ReadinessTable::kTopic) return std::map<std::string, std::string>();
-    return shared_.said;
-  }
-  Subscription subscribe(std::function<void()>) override { return {}; }
-  bool leads() const override { return false; }
-  Subscription stand(std::function<void()>) override { return {}; }
-
- private:
-  Shared& shared_;
-  const std::string name_;
-};
 
 model::ProxyKey numbered(int number) { return {"shop", ProxyId(std::to_string(number))}; }
 

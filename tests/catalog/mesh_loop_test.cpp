@@ -22,6 +22,7 @@
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/thread_executor.hpp"
+#include "osm/values/ingress_backend.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -68,7 +69,7 @@ class FloodProvider final : public EndpointsProvider, public WorkloadProvider {
   explicit FloodProvider(MemoryEndpointsProvider& inner) : inner_(inner) {}
   void announce(const std::vector<ServiceName>& changed) { on_change_(changed); }
   void announce(const std::vector<WorkloadName>& changed) { on_workloads_(changed); }
-  std::function<void()> while_asked;  // called within each question about a Service
+  std::function<void()> while_asked;  // called within each question but lists of workloads
   // Result: what was asked since the last call.
   Asked asked() { return std::exchange(asked_, {}); }
 
@@ -81,6 +82,10 @@ class FloodProvider final : public EndpointsProvider, public WorkloadProvider {
     if (while_asked) while_asked();
     return inner_.list_endpoints_for_service(service);
   }
+  std::vector<std::string> list_source_addresses(const ServiceName& service) const override {
+    if (while_asked) while_asked();
+    return inner_.list_source_addresses(service);
+  }
   Subscription subscribe(std::function<void(const std::vector<ServiceName>&)> on_change) override {
     on_change_ = std::move(on_change);
     return {};
@@ -91,6 +96,7 @@ class FloodProvider final : public EndpointsProvider, public WorkloadProvider {
   }
   std::optional<Workload> find_workload(const WorkloadName& name) const override {
     ++asked_.single_workloads;
+    if (while_asked) while_asked();
     return inner_.find_workload(name);
   }
   std::vector<Problem> list_problems() const override { return {}; }
@@ -411,6 +417,43 @@ TEST_SUITE("catalog::MeshLoop") {
     const auto took = mesh.metrics.observations("osm_mesh_snapshot_build_seconds");
     REQUIRE(took.size() == 1);
     CHECK(took.front() == doctest::Approx(40));
+  }
+
+  TEST_CASE("many questions that each take 5 s are no hang, about workloads and sources too") {
+    Manual mesh;
+    FloodProvider flood(mesh.vm);
+    MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
+    options.providers = {{&flood}};
+    options.workload_providers = {&flood};
+    mesh.loop.emplace(options);
+    mesh.executor.run_for(1s);
+    REQUIRE(mesh.generation() == 1);
+
+    int asked = 0;
+    flood.while_asked = [&] {
+      CHECK(mesh.loop->alive().ok());
+      mesh.clock.advance(5s);
+      CHECK(mesh.loop->alive().ok());
+      ++asked;
+    };
+    SUBCASE("eight workloads changed") {
+      for (int i = 0; i < 8; ++i) {
+        const std::string name = "w" + std::to_string(i);
+        mesh.vm.put_workload(
+            workload(name, "u" + name, "store", "10.0.0." + std::to_string(i + 1)));
+        flood.announce(std::vector{WorkloadName{kNs, name}});
+      }
+      mesh.executor.run_for(1s);
+      CHECK(mesh.loop->snapshots().load()->workloads.size() == 8);
+    }
+    SUBCASE("an IngressBackend names eight Services as sources") {
+      IngressBackend in;
+      for (int i = 0; i < 8; ++i)
+        in.services.push_back({{"edge", "gateway" + std::to_string(i)}, 0});
+      mesh.spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, PolicyReach{false, {}, {}}, in));
+      mesh.executor.run_for(1s);
+    }
+    CHECK(asked == 8);
   }
 
   TEST_CASE("after stop nothing is published, and stopping again does nothing") {

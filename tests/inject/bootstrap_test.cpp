@@ -217,6 +217,15 @@ TEST_SUITE("inject::vm_bootstrap") {
     CHECK(contains(script, "-A OSM_PROXY_OUTBOUND -d fd00:96::2 -p tcp -j REJECT"));
   }
 
+  TEST_CASE("the controller's name is read in any case, with a dot at its end") {
+    Case bootstrap;
+    bootstrap.input.controller = "OSM.Example.com.:15128";
+    const std::string yaml = bootstrap.content("bootstrap.yaml");
+    bootstrap.input.controller = "osm.example.com:15128";
+    CHECK(yaml == bootstrap.content("bootstrap.yaml"));
+    CHECK(contains(yaml, "osm.example.com"));
+  }
+
   TEST_CASE("a controller that no machine can dial is refused") {
     for (const char* controller : {"0.0.0.0:15128", "[::]:15128"}) {
       Case bootstrap;

@@ -30,8 +30,10 @@ namespace {
 // A join server, and the machine's threads.
 class JoinServer {
  public:
-  explicit JoinServer(std::function<void()> before_answer = [] {})
-      : before_answer_(std::move(before_answer)) {
+  // `busy`: the number of questions that are answered 503.
+  explicit JoinServer(
+      std::function<void()> before_answer = [] {}, std::size_t busy = 0)
+      : before_answer_(std::move(before_answer)), busy_(busy) {
     server_ =
         net::HttpServer::start(
             {.listen = *net::parse_address("127.0.0.1:0"), .tls = [this] { return certificate_; }},
@@ -58,17 +60,23 @@ class JoinServer {
 
  private:
   net::Response answer(const net::Request& request) {
+    bool busy = false;
     {
       const std::lock_guard lock(mutex_);
       asked_.push_back(request.path);
+      busy = asked_.size() <= busy_;
     }
     before_answer_();
+    if (busy)
+      return net::json_response(R"({"error": {"code": "not-ready", "message": "others join"}})",
+                                503);
     return net::json_response(request.path == "/v1/join" ? kAnswer : kSubject);
   }
 
   const net::TestCa ca_;
   const certificate::CertificatePtr certificate_ = ca_.issue("DNS:osm-join.osm-system");
   const std::function<void()> before_answer_;
+  const std::size_t busy_;
   mutable std::mutex mutex_;
   std::vector<std::string> asked_;
   OwnRuntime runtime_{{.least = LogLevel::kError}};
@@ -86,6 +94,25 @@ TEST_SUITE("machine::join") {
     CHECK(server.asked() == std::vector<std::string>{"/v1/join/subject", "/v1/join"});
     CHECK(joined->files == std::vector<std::string>{"sds_key.pem", "sds_cert.pem", "hosts"});
     CHECK(directory.read("sds_cert.pem") == "certificate");
+  }
+
+  TEST_CASE("a server that cannot say yet is asked again, until the time-out") {
+    const testing::TemporaryDirectory directory;
+    {
+      const JoinServer server([] {}, 2);
+      const auto joined = join(server.options(directory), server.host());
+      REQUIRE_MESSAGE(joined.ok(), joined.error().text());
+      CHECK(server.asked() == std::vector<std::string>{"/v1/join/subject", "/v1/join/subject",
+                                                       "/v1/join/subject", "/v1/join"});
+    }
+    const JoinServer server([] {}, 1000);
+    JoinOptions options = server.options(directory);
+    options.timeout = 1s;
+    const auto joined = join(options, server.host());
+    REQUIRE_FALSE(joined.ok());
+    CHECK(joined.error().code == ErrorCode::kUnavailable);
+    CHECK(joined.error().message.find("others join") != std::string::npos);
+    CHECK(server.asked().size() >= 2);
   }
 
   TEST_CASE("a token without a part is sent to nobody") {

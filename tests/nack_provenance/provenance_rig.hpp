@@ -74,6 +74,8 @@ class WatchedTrials final : public ads::TrialHost {
  private:
   void watch(const ads::ProxyMesh& mesh) {
     if (!mesh.mesh) return;
+    if (mesh.mesh->config.proxy.tls != newest_.load()->config.proxy.tls)
+      beyond.insert("TLS settings of another MeshConfig");
     for (const std::string& one : values::allowed_beyond(*mesh.mesh, *newest_.load()))
       beyond.insert(one);
   }

@@ -45,7 +45,7 @@ TEST_SUITE("spec.egress") {
         decoded(kFrom +
                 "ports: [{number: 443, protocol: HTTPS}, {number: 8080, protocol: http}, "
                 "{number: 25, protocol: Tcp-Server-First}, {number: 5432, protocol: tcp}]\n"
-                "hosts: [Pay.example.com, '*.example.com', 'api.example.com:8080', 192.0.2.7]\n"
+                "hosts: [Pay.example.com., '*.example.com', 'api.example.com.:8080', 192.0.2.7]\n"
                 "ipAddresses: [198.51.100.7/24, 192.0.2.1/32, 198.51.100.0/24]\n"
                 "matches: [" +
                 kGroup + ", " + kSetting + "]");

@@ -132,7 +132,7 @@ httpRoutes:
       return setting.value->get<UpstreamTrafficSetting>()->service;
     };
     for (const char* host : {"api.shop", "api.shop.svc", "api.shop.svc.k8s.corp.example",
-                             "api.shop.svc.cluster.local"})
+                             "api.shop.svc.cluster.local", "API.shop.svc.Cluster.local."})
       CHECK(service(host) == ServiceName{"shop", "api"});
     // Hosts of Egresses.
     for (const char* host :

@@ -121,6 +121,22 @@ TEST_SUITE("translate.limits") {
             plain.encoded(of, XdsType::kListener, name)->hash);
   }
 
+  TEST_CASE("the server's sidecar closes idle connections to the application, no client's does") {
+    UpstreamLimits limits;
+    const auto idle = [&](const translate::ProxyClass& of, const char* name) {
+      const auto cluster = with_limits(limits).cluster(of, name);
+      const auto time =
+          unpack<HttpProtocolOptions>(cluster.typed_extension_protocol_options().begin()->second)
+              .common_http_protocol_options()
+              .idle_timeout();
+      return time.seconds() * 1000 + time.nanos() / 1'000'000;
+    };
+    CHECK(idle(server_class(), "server/server|14001|local") == 1000);
+    limits.idle.application = 100ms;
+    CHECK(idle(server_class(), "server/server|14001|local") == 100);
+    CHECK(idle(client_class(), "server/server|14001") == 0);
+  }
+
   TEST_CASE("an idle time of connections is in the TCP chains of both ends") {
     UpstreamLimits limits;
     limits.idle.connection = 2s;

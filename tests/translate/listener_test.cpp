@@ -360,6 +360,18 @@ TEST_SUITE("translate::listener") {
     CHECK_FALSE(counted_too);
   }
 
+  TEST_CASE("a dot at the end of a host is dropped, and an offer of TLS is ignored") {
+    const auto mesh = worked_example();
+    for (const auto& listener : {mesh.listener(client_class(), kDialled),
+                                 mesh.listener(server_class(), "inbound-listener")}) {
+      const auto manager = manager_of(listener.filter_chains(0));
+      CHECK(manager.strip_trailing_host_dot());
+      REQUIRE(manager.http_protocol_options().ignore_http_11_upgrade_size() == 1);
+      CHECK(manager.http_protocol_options().ignore_http_11_upgrade(0).prefix() == "TLS/");
+      CHECK(manager.http_protocol_options().ignore_http_11_upgrade(0).ignore_case());
+    }
+  }
+
   TEST_CASE("limits of headers are written where they differ from Envoy's") {
     auto mesh = worked_example();
     const auto manager = [&](const translate::ProxyClass& of, const char* listener) {
