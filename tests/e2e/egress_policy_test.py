@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Egresses open hosts and routes, TLS names and addresses outside of the mesh, in both modes and without a
-TrafficTarget. The exact headers leave, several objects add up, and changes apply without a restart.
+TrafficTarget. The exact headers leave, several objects add up, and changes apply without a restart. What
+`osm policy explain` says of each call is what Envoy does, and it names the Egress.
 
 The outside is a namespace with an address for each server. The account of machine "client" has a
 TrafficTarget; that of "loner" is named by Egresses alone.
 """
 
 import datetime
+import json
 import ssl
 
 from lib.mesh import authority, meshcase, objects
@@ -124,6 +126,19 @@ class EgressPolicy(meshcase.MeshCase):
             said = REFUSED
         return said, clock.seconds()
 
+    def explained(self, machine, address, port, host=None, path="/", method="GET"):
+        """What `osm policy explain` says about a call: (the object that allows it, the hosts that it reaches), or (the
+        object that denies it, its field, the status of the refusal)."""
+        asked = f"workload:{machine.ns}/{machine.name}", f"host:{address}", "--port", port
+        asked += "--path", path, "--method", method, *(("--host", host) if host else ())
+        told = json.loads(self.rig.osm("policy", "explain", *asked, "-o", "json", check=False))
+        [way] = told["ways"]
+        decides = [step for step in told["steps"] + way["steps"] if step["effect"] != "notes"][-1]
+        self.assertEqual(way["allowed"], told["verdict"] == "allowed")
+        if way["allowed"]:
+            return decides["object"], way["addresses"]
+        return decides["object"], decides["field"], way["status"]
+
     def test_hosts_and_routes_of_http(self):
         self.rig.mesh.write(
             "paths.yaml", objects.routes("client", "paths", books={"pathRegex": "/books/.*", "methods": ["GET"]})
@@ -145,15 +160,23 @@ class EgressPolicy(meshcase.MeshCase):
                         ("/books/%2e%2e/x", "GET"),
                     ):
                         self.assertEqual(self.say(machine, ONE, host, path, method)[0], 404, path)
+                        told = self.explained(machine, ONE, HTTP, host, path, method)
+                        self.assertEqual(told, ("Egress client/out", "spec.matches", 404), path)
                     self.assertEqual(self.say(machine, TWO, "two.example.com", "/books/1")[0], 404)
+                    told = self.explained(machine, TWO, HTTP, "two.example.com", "/books/1")
+                    self.assertEqual(told, ("Egress client/out", "spec.hosts", 404))
                     # The name decides, not the address: the server at BAIT hears nothing.
                     self.assertEqual(self.say(machine, BAIT, host, "/books/1"), (200, "one"))
                     self.assertEqual(self.bait.heads, [])
+                    for address, name in ((ONE, host), (ONE, "ONE.example.com"), (BAIT, host)):
+                        told = self.explained(machine, address, HTTP, name, "/books/1")
+                        self.assertEqual(told, ("Egress client/out", ["one.example.com"]))
             with self.subTest("an address of the mesh stays the mesh's", permissive=permissive):
                 self.wait_for_status(self.client, 200, "server.server")
                 self.assertEqual(self.say(self.client, MESH, "one.example.com", "/books/1")[0], 404)
             with self.subTest("another account gets nothing", permissive=permissive):
                 self.assertEqual(self.say(self.server, ONE, "one.example.com", "/books/1")[0], REFUSED)
+                self.assertEqual(self.explained(self.server, ONE, HTTP, "one.example.com", "/books/1"), ("", "", 0))
 
     def test_no_header_of_the_mesh_leaves_it(self):
         self.start()
@@ -213,20 +236,36 @@ class EgressPolicy(meshcase.MeshCase):
                     self.assertEqual(self.shake(machine, ONE, "deep.sub.example.com"), "one")
                     for name in ("other.example.com", "example.com", "sub.example.com", None):
                         self.assertEqual(self.shake(machine, ONE, name), REFUSED, name)
+                        told = self.explained(machine, ONE, TLS, name)
+                        self.assertEqual(told, ("Egress client/names", "spec.hosts", 0), name)
                     # A full name is looked up by the sidecar, so that a false one leads nowhere
                     # else; a name below a wildcard is believed (docs/security.md).
                     self.assertEqual(self.shake(machine, BAIT, "one.example.com"), "one")
                     self.assertEqual(self.shake(machine, BAIT, "deep.sub.example.com"), "bait")
+                    for address, name, reached in (
+                        (ONE, "one.example.com", "one.example.com"),
+                        (TWO, "two.example.com", "two.example.com"),
+                        (ONE, "deep.sub.example.com", ONE),
+                        (BAIT, "one.example.com", "one.example.com"),
+                        (BAIT, "deep.sub.example.com", BAIT),
+                    ):
+                        told = self.explained(machine, address, TLS, name)
+                        self.assertEqual(told, ("Egress client/names", [reached]), (address, name))
                     plain = b"GET / HTTP/1.1\r\nhost: one.example.com\r\n\r\n"
                     self.assertEqual(self.hear(machine, ONE, TLS, plain)[0], REFUSED)
                     for port in (MAIL, OTHER):
                         said, seconds = self.hear(machine, ONE, port)
                         self.assertEqual(said, "220 mail")
                         self.assertLess(seconds, 1)
+                        self.assertEqual(self.explained(machine, ONE, port), ("Egress client/mail", [ONE]))
                         self.assertEqual(self.hear(machine, BAIT, port)[0], REFUSED)
+                        told = self.explained(machine, BAIT, port)
+                        self.assertEqual(told, ("Egress client/mail", "spec.ipAddresses", 0))
             with self.subTest("another account gets nothing", permissive=permissive):
                 self.assertEqual(self.shake(self.server, ONE, "one.example.com"), REFUSED)
                 self.assertEqual(self.hear(self.server, ONE, MAIL)[0], REFUSED)
+                for port in (TLS, MAIL):
+                    self.assertEqual(self.explained(self.server, ONE, port, "one.example.com"), ("", "", 0))
 
     def test_policies_are_united_and_follow_their_objects(self):
         paths = [objects.routes("client", name, one={"pathRegex": f"/{name}"}) for name in ("first", "second")]

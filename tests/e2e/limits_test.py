@@ -36,11 +36,9 @@ class Limits(meshcase.MeshCase):
     def setUp(self):
         super().setUp()
         self.client, self.server = self.add_client_and_server()
-        service = objects.service("server", "server", ADDRESS, HTTP)
-        service["spec"]["ports"].append({"name": "tcp-ledger", "port": TCP, "targetPort": TCP})
+        self.write_service()
         self.rig.mesh.write(
             "server.yaml",
-            service,
             objects.service("server", "apex", "10.96.0.13", HTTP, selector={"app": "server"}),
             objects.split("server", "apex", "apex.server.svc.cluster.local", server=1),
             objects.routes("server", "routes", own={"pathRegex": "/own"}, work={"pathRegex": "/(work|lane|tries/.*)"}),
@@ -60,6 +58,14 @@ class Limits(meshcase.MeshCase):
         for host in (HOST, APEX):
             self.wait_for_status(self.client, 200, host, "/work")
         self.wait_for_ledger()
+
+    def write_service(self, **annotations):
+        service = objects.service("server", "server", ADDRESS, HTTP)
+        service["spec"]["ports"].append({"name": "tcp-ledger", "port": TCP, "targetPort": TCP})
+        service["metadata"]["annotations"] = {
+            f"openservicemesh.io/{name.replace('_', '-')}": value for name, value in annotations.items()
+        }
+        self.rig.mesh.write("service.yaml", service)
 
     def switch(self, permissive):
         """Changes the mode while no request is limited, so that the mode shows."""
@@ -264,17 +270,98 @@ class Limits(meshcase.MeshCase):
             self.write_own()
             self.assert_limited("/work", 3)
 
+    def assert_kept(self, connections, **spec):
+        """The bucket is empty, at a connection to the newest chain of the server too: the limit of connections is
+        another one, so the client's sidecar connects anew."""
+        before = self.stat("upstream_cx_total")
+        self.set(connectionSettings={"tcp": {"maxConnections": connections}}, **spec)
+
+        def renewed():
+            self.assertEqual(self.ask("/work")[0], 429)
+            return self.stat("upstream_cx_total") > before
+
+        wait_for("the client's sidecar connects anew", renewed)
+
+    def assert_refilled(self, requests):
+        """Envoy's workers take new routes a moment after it has acknowledged them."""
+        wait_for("a request passes", lambda: self.ask("/work")[0] == 200)
+        self.assert_limited("/work", requests - 1)
+
+    def rotate_certificate(self):
+        """Until the server's sidecar has the new one."""
+        names = [c["common_name"] for c in self.rig.admin("GET", "/v1/certificates")["certificates"]]
+        name = next(name for name in names if name.startswith("server.server."))
+        serial = self.rig.osm_json("certificate", "rotate", name)["serial_number"].lower().lstrip("0")
+        wait_for("the server's sidecar has it", lambda: serial in self.server.admin("/certs")[1].lower())
+
+    def test_buckets_of_requests_follow_the_list_of_the_page(self):
+        """The list is in docs/mesh-objects.md, and the rest of it in the tests around this one. No step takes anything
+        away from the workload: sidecars serve that for 5 s more, and only then the routes change."""
+        mesh, limit = self.rig.mesh, local(http=hourly(3))
+        mesh.write(
+            "guest.yaml",
+            objects.account("client", "guest"),
+            objects.target("server", "guest", "server", [("client", "guest")], ("HTTPRouteGroup", "routes", ["own"])),
+        )
+        mesh.write("front.yaml", objects.service("server", "front", "10.96.0.14", HTTP, selector={"app": "nothing"}))
+        log = objects.telemetry("server", "log", format="a line")
+        twin = objects.service("server", "twin", "10.96.0.15", HTTP + 1, HTTP, selector={"app": "server"})
+
+        def split(**weights):
+            mesh.write("split.yaml", objects.split("server", "front", "front.server.svc.cluster.local", **weights))
+
+        def deny(account):
+            mesh.write(f"deny-{account}.yaml", objects.denylist(account, [("client", account)]))
+
+        self.set(**limit)
+        self.assert_limited("/work", 3)
+        new_chain = {
+            "Telemetry": lambda: mesh.write("log.yaml", log),
+            "http-header-names": lambda: self.write_service(http_header_names="unchecked"),
+            "http-paths, normalize": lambda: self.write_service(http_paths="normalize"),
+        }
+        same_chain = {
+            "a certificate": self.rotate_certificate,
+            "a Denylist with an account that nothing lets in": lambda: deny("nobody"),
+        }
+        for number, (what, change) in enumerate((new_chain | same_chain).items()):
+            with self.subTest("kept", what=what):
+                chains = self.server.updates()["LDS"]
+                change()
+                if what in new_chain:
+                    self.assertGreater(self.server.updates()["LDS"], chains)
+                self.assert_kept(70 + number, **limit)
+        idle = {"connectionSettings": {"http": {"streamIdleTimeout": "20s"}}, **limit}
+        refilled = {
+            "http-paths, unchecked": lambda: self.write_service(http_paths="unchecked"),
+            "streamIdleTimeout": lambda: self.set(**idle),
+            "a Denylist with an account that a TrafficTarget lets in": lambda: deny("guest"),
+            "another Service with the target port": lambda: mesh.write("twin.yaml", twin),
+            "a TrafficSplit to the Service": lambda: split(server=1),
+            "the mode": lambda: mesh.write("config.yaml", objects.mesh_config(permissive=True)),
+            "in permissive mode, a Denylist with any account": lambda: deny("anybody"),
+        }
+        for what, change in refilled.items():
+            with self.subTest("full again", what=what):
+                change()
+                self.assert_refilled(3)
+        with self.subTest("kept", what="weights, and a TrafficTarget in permissive mode"):
+            split(server=2)
+            self.write_own()
+            self.assertEqual([self.ask("/work")[0] for _ in range(3)], [429] * 3)
+
     def test_a_bucket_of_connections_is_kept_until_its_limit_changes(self):
         limit = {"connections": 3, "unit": "hour"}
         self.set(**local(tcp=limit))
         self.assertEqual(self.problems("limits"), [("limit-resets", "warning", "spec.rateLimit.local.tcp.unit")])
         self.assertEqual([self.note() != REFUSED for _ in range(5)], [True] * 3 + [False] * 2)
-        with self.subTest("a TrafficTarget to the account, and the idle time of the port"):
+        with self.subTest("a TrafficTarget to the account, Telemetry, and the idle time of the port"):
             chains = self.server.updates()["LDS"]
             self.rig.mesh.write(
                 "more.yaml",
                 objects.target("server", "more", "server", [("server", "server")], ("TCPRoute", "ledger", None)),
             )
+            self.rig.mesh.write("log.yaml", objects.telemetry("server", "log", format="a line"))
             self.set(connectionSettings={"tcp": {"idleTimeout": "20s"}}, **local(tcp=limit))
             self.assertGreater(self.server.updates()["LDS"], chains)
             self.assertEqual(self.note(), REFUSED)

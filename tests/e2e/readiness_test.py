@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A machine that joins a Service gets no request before its proxy has acknowledged that it serves, and no
-request fails when it joins, leaves or is drained: with client and server at one controller and at two.
+request fails when it joins, leaves or is drained: with client and server at one controller and at two. Once
+announced it stays, over a restart of controllers and the replacement of a root.
 
 A frozen Envoy of the server acknowledges nothing. OSM_TEST_LONG=1 joins and leaves 200 times on a
 machine that is busy with other work.
@@ -16,6 +17,8 @@ import time
 
 from lib.mesh import meshcase, objects
 from lib.mesh.environments import TwoOverEtcd
+from lib.mesh.renewal import keep_renewing
+from lib.mesh.roots import RootCase, root
 from lib.net.processes import FairClock, NotYet, command_with_parent_death, wait_for
 
 LONG = bool(os.environ.get("OSM_TEST_LONG"))
@@ -27,11 +30,12 @@ BOUND = 5  # seconds, after which an endpoint is announced without an acknowledg
 MARGIN = 2  # fair seconds for all else between the write and the client's Envoy
 
 
-class OneController(meshcase.MeshCase):
+class OneController(RootCase):
     """Machine v2 joins and leaves pools. Each is a Service that selects both machines by a label."""
 
     def setUp(self):
         super().setUp()
+        self.rig.controller_flags += ("--rotation-max-wait", "8")
         self.client = self.add_machine("client", "10.200.0.11")
         self.lock, self.joined = threading.Lock(), set()
         for name, address in (("v1", "10.200.0.12"), ("v2", "10.200.0.13")):
@@ -155,12 +159,38 @@ class OneController(meshcase.MeshCase):
         self.restart_controllers()
         wait_for("the client is connected again", lambda: "client" in self.proxies(), 40)
         # A later change of the same Service arrives with all that came before it.
+        self.add_third()
+        self.assertEqual({"10.200.0.12", "10.200.0.13", "10.200.0.14"}, self.hosts_of(0))
+        self.v2.thaw_proxy()
+
+    def test_what_was_announced_stays_while_a_root_is_replaced_without_its_proxy(self):
+        """The frozen proxy acknowledges neither the new root nor a certificate of it. The client's connects anew."""
+        self.v2.freeze_proxy()
+        self.join(0)
+        wait_for("the client sends to both machines", lambda: self.sends_to_both(0), 30)
+        for machine in self.rig.machines.values():
+            keep_renewing(machine)
+        self.rig.mesh.write("roots.yaml", root("next"), wait=False)
+
+        def replaced():
+            self.assertTrue(self.sends_to_both(0))
+            roots = self.roots()
+            if {name: one["state"] for name, one in roots.items()} != {"(own)": "inactive", "next": "signing"}:
+                raise NotYet(roots)
+            return roots["next"]
+
+        self.assertIn("shop/v2", wait_for("the root is replaced", replaced, 90)["left_behind"])
+        # A later change of the same Service arrives with all that came before it.
+        self.add_third()
+        self.assertEqual({"10.200.0.12", "10.200.0.13", "10.200.0.14"}, self.hosts_of(0))
+        self.v2.thaw_proxy()
+
+    def add_third(self):
+        """A machine without a proxy, which is announced at once."""
         self.rig.mesh.write(
             "third.yaml", objects.machine("shop", "v3", "10.200.0.14", "v2", {"app": "v3", "pool0": "yes"}), wait=False
         )
-        wait_for("the client sends to three machines", lambda: "10.200.0.14" in self.hosts_of(0), 30)
-        self.assertEqual({"10.200.0.12", "10.200.0.13", "10.200.0.14"}, self.hosts_of(0))
-        self.v2.thaw_proxy()
+        wait_for("the client sends to the third machine", lambda: "10.200.0.14" in self.hosts_of(0), 30)
 
     def restart_controllers(self):
         self.rig.stop_controller(signal.SIGKILL)

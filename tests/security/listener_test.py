@@ -9,8 +9,6 @@ usage: listener_test.py --bin DIRECTORY [CLASS...]
 import contextlib
 import http.client
 import json
-import os
-import pathlib
 import resource
 import socket
 
@@ -18,6 +16,7 @@ from lib.mesh import attacked, objects
 from lib.mesh.daemon import run
 from lib.mesh.xds_client import CLUSTERS, STATE_OF_THE_WORLD
 from lib.net import http2
+from lib.net.ports import listening
 from lib.net.processes import wait_for
 
 
@@ -98,8 +97,8 @@ class Reserve(ListenerTest):
         wait_for("a proxy to be configured", self.is_served, 5)
 
     def test_connections_to_every_port_leave_descriptors_for_a_probe(self):
-        """The TCP ports that a controller over a directory has, and its socket. Those of Kubernetes alone, of the
-        webhook and of remote administration, have descriptors of their own (daemons/common/ports.hpp)."""
+        """The TCP ports that a controller over a directory has, and its socket. The webhook and remote administration,
+        which only Kubernetes has, are in e2e.kubernetes.descriptors."""
         mine = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, mine)
         resource.setrlimit(resource.RLIMIT_NOFILE, (mine[1], mine[1]))
@@ -107,7 +106,7 @@ class Reserve(ListenerTest):
         health = int(self.controller.addresses["http_address"].rsplit(":", 1)[1])
         join = self.controller.admin("/v1/vm/tokens", "POST", {"name": "web-1", "namespace": "shop", "seconds": 60})
         ports = {self.port, health, join[1]["join_port"]}
-        self.assertEqual(self.listening_ports(), ports, "a port of the controller is not filled here")
+        self.assertEqual(listening(self.controller.process.pid), ports, "a port of the controller is not filled here")
         with contextlib.ExitStack() as stack:
             self.connect_silently(stack, 1100)
             for port in ports - {self.port}:
@@ -125,20 +124,6 @@ class Reserve(ListenerTest):
     def wait_until_bound(self):
         bound = 'osm_ads_connection_bounds_met_total{bound="connections"}'
         wait_for("the bound", lambda: self.controller.metric(bound))
-
-    def listening_ports(self):
-        """The TCP ports of the controller."""
-        pid, ports = self.controller.process.pid, set()
-        held = set()
-        for descriptor in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # it is closed meanwhile
-                held.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
-        for table in ("tcp", "tcp6"):
-            for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == "0A" and f"socket:[{fields[9]}]" in held:  # it listens
-                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
-        return ports
 
 
 class Full(ListenerTest):

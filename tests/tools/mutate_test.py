@@ -272,7 +272,7 @@ class Runs(unittest.TestCase):
 
     def test_the_planted_faults_of_the_tree_can_be_planted(self):
         _, _, mutants = load().planted(TOOL.parents[1] / "tests/e2e/planted.json")
-        self.assertEqual(len(mutants), 3)
+        self.assertEqual(len(mutants), 4)
 
     def test_a_bound_on_time_leaves_mutants_out(self):
         out, _ = self.run_tool("tiny", "--limit", "2", "--minutes", "0", build="false")

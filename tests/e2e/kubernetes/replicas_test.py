@@ -20,6 +20,7 @@ from lib.net.processes import NotYet, wait_for
 NS, SMI = "shop", ("HTTPRouteGroup", "routes", ["all"])
 URL = f"server.{NS}:{k8s.PORT}/x"
 ADMIN = 9094
+BODY = 1000  # bytes of a request
 UNAVAILABLE = 14
 COMPONENT = "app.kubernetes.io/component=replica"
 NEW_STREAMS = "replica.openservicemesh.io/new-streams"
@@ -353,11 +354,37 @@ class ReplicasTest(ReplicaCase):
                 self.assertEqual(status, self.ask_admin(address, token))
         self.assertEqual(403, self.ask_admin(address, None))
 
-    def ask_admin(self, address, token):
+    def test_the_port_refuses_a_request_without_its_body(self):
+        """All but the administrator's request end at their heads: none of their bodies is ever sent."""
+        pod = self.pods(mesh.SYSTEM, "osm-controller")[0]
+        audience = f"openservicemesh.io/admin/{mesh.SYSTEM}/{pod['metadata']['name']}"
+        viewer, admin = (self.api.token_of(mesh.SYSTEM, a, audience=audience) for a in ("osm-viewer", "osm-admin"))
+        for who, token, body, status in (
+            ("nobody", None, b"", b"403"),
+            ("a stranger", "nonsense", b"", b"403"),
+            ("a reader", viewer, b"", b"403"),
+            ("an administrator", admin, b"x" * BODY, b"404"),  # there is no such certificate
+        ):
+            with self.subTest(who), self.dial_admin(pod["status"]["podIP"]) as connection:
+                shown = f"X-Osm-Admin-Token: {token}\r\n" if token else ""
+                connection.sendall(
+                    f"POST /v1/certificates/rotate?common_name=nobody HTTP/1.1\r\nHost: x\r\n{shown}"
+                    f"Content-Length: {BODY}\r\nConnection: close\r\n\r\n".encode()
+                )
+                connection.sendall(body)
+                answer = b""
+                while part := connection.recv(65536):  # a server that waits for the body sends nothing
+                    answer += part
+                self.assertEqual(answer.partition(b" ")[2][:3], status, answer)
+
+    def dial_admin(self, address):
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(self.cluster.namespace.connect(address, ADMIN, 10))
+
+    def ask_admin(self, address, token):
         connection = http.client.HTTPConnection(address, ADMIN, timeout=10)
-        connection.sock = context.wrap_socket(self.cluster.namespace.connect(address, ADMIN, 10))
+        connection.sock = self.dial_admin(address)
         try:
             connection.request("GET", "/v1/problems", headers={"X-Osm-Admin-Token": token} if token else {})
             return connection.getresponse().status

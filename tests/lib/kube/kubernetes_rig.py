@@ -21,6 +21,7 @@ CHANGED = ("--in-cluster", "--state-dir=", "--replica-address=")  # flags with a
 class KubernetesRig(ReplicatedRig):
     CONTROLLERS = first(2)
     MEMBERS = INJECTORS
+    VALUES = ()  # of the chart, beside the number of controllers
 
     def __init__(self, programs, keep=False):
         super().__init__(programs, keep)
@@ -34,7 +35,7 @@ class KubernetesRig(ReplicatedRig):
         # Webhooks are called by the addresses of their endpoints: no kube-proxy is needed.
         self.cluster.start_api("--enable-aggregator-routing=true")
         self.api = self.cluster.api
-        installed = mesh.rendered(f"osm.osmController.replicaCount={len(self.CONTROLLERS)}")
+        installed = mesh.rendered(f"osm.osmController.replicaCount={len(self.CONTROLLERS)}", *self.VALUES)
         crds = [o for o in installed if o["kind"] == "CustomResourceDefinition"]
         webhooks = [o for o in installed if o["kind"].endswith("WebhookConfiguration")]
         self.api.apply(*crds, *(o for o in installed if o not in crds and o not in webhooks))

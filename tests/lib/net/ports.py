@@ -1,6 +1,8 @@
-"""Ports for programs that cannot have the kernel choose one."""
+"""Ports for programs that cannot have the kernel choose one, and those of a program that runs."""
 
 import contextlib
+import os
+import pathlib
 import socket
 
 
@@ -18,3 +20,17 @@ def free_ports(count):
                 udp.bind(tcp.getsockname())
                 ports.append(tcp.getsockname()[1])
         return ports
+
+
+def listening(pid):
+    """The TCP ports at which a process listens, in its own network namespace."""
+    held, ports = set(), set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):  # it is closed meanwhile
+            held.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in held:  # it listens
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
