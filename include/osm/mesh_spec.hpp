@@ -20,11 +20,9 @@
 #include "osm/values/policy.hpp"
 #include "osm/values/service.hpp"
 #include "osm/values/smi.hpp"
+#include "osm/values/table.hpp"
 
 namespace osm::inline v1 {
-
-template <class T>
-using SharedList = std::vector<std::shared_ptr<const T>>;
 
 // The SMI objects of the mesh.
 class OSM_API SmiReader {

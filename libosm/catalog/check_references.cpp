@@ -71,7 +71,7 @@ bool uses(const smi::TrafficTarget& target, const smi::ObjectName& group,
 
 // A Service at which the match is refused; null: a Service takes such headers, or none is
 // concerned.
-const model::ServiceEntry* refusing(const model::SpecObjects& objects, const PolicyIndex& index,
+const model::ServiceEntry* refusing(const SpecSnapshot& objects, const PolicyIndex& index,
                                     const smi::ObjectName& group, const std::string& match) {
   const model::ServiceEntry* example = nullptr;
   for (const auto& target : objects.targets) {
@@ -177,8 +177,8 @@ void UnknownSources::add_problems(std::vector<Problem>& out) const {
   for (const auto& [object, problem] : problems_) out.push_back(problem);
 }
 
-std::vector<Problem> check_backends(const model::Table<model::ServiceEntry>& services,
-                                    const SharedList<smi::TrafficSplit>& splits,
+std::vector<Problem> check_backends(const Table<model::ServiceEntry>& services,
+                                    const Table<smi::TrafficSplit>& splits,
                                     const PolicyIndex& index) {
   std::vector<Problem> problems;
   for (const auto& split : splits) {
@@ -203,8 +203,7 @@ std::vector<Problem> check_backends(const model::Table<model::ServiceEntry>& ser
   return problems;
 }
 
-std::vector<Problem> check_header_names(const model::SpecObjects& objects,
-                                        const PolicyIndex& index) {
+std::vector<Problem> check_header_names(const SpecSnapshot& objects, const PolicyIndex& index) {
   std::vector<Problem> problems;
   for (const auto& group : objects.http_routes)
     for (const smi::HttpMatch& match : group->matches) {

@@ -41,13 +41,12 @@ class UnknownSources {
 };
 
 // Backends with a weight that no client of their apex may call. SMI mode only.
-std::vector<Problem> check_backends(const model::Table<model::ServiceEntry>& services,
-                                    const SharedList<smi::TrafficSplit>& splits,
+std::vector<Problem> check_backends(const Table<model::ServiceEntry>& services,
+                                    const Table<smi::TrafficSplit>& splits,
                                     const PolicyIndex& index);
 
 // Matches that ask for a header whose name has an underscore, if every Service of the destinations
 // refuses such requests (ADR 0074).
-std::vector<Problem> check_header_names(const model::SpecObjects& objects,
-                                        const PolicyIndex& index);
+std::vector<Problem> check_header_names(const SpecSnapshot& objects, const PolicyIndex& index);
 
 }  // namespace osm::inline v1::catalog

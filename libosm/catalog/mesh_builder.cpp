@@ -91,8 +91,8 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   std::set<ServiceName> endpoints = read_announced();
   const SpecChanges spec = spec_.refresh();
   if (!published_ || !spec.objects.empty())
-    next_.objects = std::make_shared<const model::SpecObjects>(spec_.objects());
-  const MeshConfig config = std::exchange(next_.config, spec_.objects().config);
+    next_.objects = std::make_shared<const SpecSnapshot>(spec_.objects());
+  const MeshConfig config = std::exchange(next_.config, *spec_.objects().config);
   const bool mode_changed = config.proxy.permissive != next_.config.proxy.permissive;
   next_.changes.everything =
       std::exchange(other_domains_, false) || !published_ || config.proxy != next_.config.proxy;
@@ -128,7 +128,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 std::set<ServiceIdentity> MeshBuilder::refresh_denials(const SpecChanges& spec) {
   std::set<ServiceIdentity> turned;
   Denials fresh =
-      changes(spec, kinds::kDenylist) ? denials_of(spec_.objects().policies) : *next_.denied;
+      changes(spec, kinds::kDenylist) ? denials_of(spec_.objects().policies.list()) : *next_.denied;
   if (fresh == *next_.denied) return turned;
   for (const auto& [account, denial] : fresh.accounts)
     if (!next_.denied->accounts.contains(account)) turned.insert(account);
@@ -232,7 +232,7 @@ void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
 bool MeshBuilder::refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced,
                                   bool all) {
   const bool policies = changes(spec, kinds::kIngressBackend);
-  if (policies) source_services_ = endpoint::source_services(spec_.objects().policies);
+  if (policies) source_services_ = endpoint::source_services(spec_.objects().policies.list());
   const bool moved = source_addresses_.read(source_services_, announced, all);
   if (!moved && (source_services_.empty() || next_.changes.workloads.empty())) return policies;
   Sources sources = resolve_sources(source_addresses_.addresses(), next_.workloads);

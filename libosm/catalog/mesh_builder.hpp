@@ -86,7 +86,7 @@ class MeshBuilder {
   const std::shared_ptr<const PolicyIndex>& policy_index() const { return index_; }
   std::uint64_t generation() const { return next_.generation; }
   // The objects that the last build() read. Null before the first.
-  const std::shared_ptr<const model::SpecObjects>& objects() const { return next_.objects; }
+  const std::shared_ptr<const SpecSnapshot>& objects() const { return next_.objects; }
 
   // True if a provider threw; then build() is worth another try later.
   bool has_failures() const {
@@ -97,7 +97,7 @@ class MeshBuilder {
   const endpoint::EndpointTable& endpoints() const { return endpoints_; }
 
  private:
-  using ServiceTable = model::Table<model::ServiceEntry>;
+  using ServiceTable = Table<model::ServiceEntry>;
 
   // The stages, in order. Each adds its changes to next_.changes.
   std::set<ServiceIdentity> refresh_denials(const SpecChanges& spec);

@@ -79,7 +79,7 @@ class Comparison {
 }  // namespace
 
 template <class V>
-void MeshHash::replace(model::Table<V>& before, const model::Table<V>& after) {
+void MeshHash::replace(Table<V>& before, const Table<V>& after) {
   auto a = before.begin();
   auto b = after.begin();
   while (a != before.end() || b != after.end()) {

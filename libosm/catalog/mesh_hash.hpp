@@ -24,16 +24,16 @@ class MeshHash {
 
  private:
   template <class V>
-  void replace(model::Table<V>& before, const model::Table<V>& after);
+  void replace(Table<V>& before, const Table<V>& after);
 
   std::uint64_t sum_ = 0;  // of the entries of these tables
   model::MeshDigests digests_;
-  model::Table<model::ServiceEntry> services_;
-  model::Table<model::ServiceEndpoints> endpoints_;
-  model::Table<model::IdentityPolicy> policies_;
-  model::Table<model::WorkloadEntry> workloads_;
-  model::Table<model::ClientPolicy> clients_;
-  model::Table<model::TelemetryEntry> telemetries_;
+  Table<model::ServiceEntry> services_;
+  Table<model::ServiceEndpoints> endpoints_;
+  Table<model::IdentityPolicy> policies_;
+  Table<model::WorkloadEntry> workloads_;
+  Table<model::ClientPolicy> clients_;
+  Table<model::TelemetryEntry> telemetries_;
 };
 
 // True if another mesh, of these digests, gives the proxies in the scope of an object what `ours`

@@ -158,7 +158,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   ObjectState object_state(const ObjectKey& object) const {
     ObjectState state;
     std::shared_ptr<const PolicyIndex> index;
-    std::shared_ptr<const model::SpecObjects> objects;
+    std::shared_ptr<const SpecSnapshot> objects;
     std::optional<ObjectRecord> record;
     {
       std::lock_guard lock(mutex_);
@@ -423,12 +423,12 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Events events_;
   Events building_;  // changed by the strand only
   ObjectRecords records_;
-  ReadinessGate::Waiting waiting_endpoints_;           // of the last build; changed by the strand
-  std::shared_ptr<const model::MeshSnapshot> built_;   // the snapshot that records_ refer to
-  SteadyTime announced_at_ = SteadyTime::max();        // the first change of built_
-  std::shared_ptr<const PolicyIndex> policy_index_;    // index of built_
-  std::shared_ptr<const model::SpecObjects> objects_;  // the objects that were read last
-  bool woken_ = false;                                 // a wake() is posted
+  ReadinessGate::Waiting waiting_endpoints_;          // of the last build; changed by the strand
+  std::shared_ptr<const model::MeshSnapshot> built_;  // the snapshot that records_ refer to
+  SteadyTime announced_at_ = SteadyTime::max();       // the first change of built_
+  std::shared_ptr<const PolicyIndex> policy_index_;   // index of built_
+  std::shared_ptr<const SpecSnapshot> objects_;       // the objects that were read last
+  bool woken_ = false;                                // a wake() is posted
 
   // Last, so that timers die first.
   Strand strand_;

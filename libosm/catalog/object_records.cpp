@@ -5,8 +5,8 @@
 #include "base/maps.hpp"
 
 namespace osm::inline v1::catalog {
-bool is_read(const ObjectKey& object, const MeshSpec& now, const model::SpecObjects& read) {
-  if (object.is(kinds::kMeshConfig)) return now.get_mesh_config() == read.config;
+bool is_read(const ObjectKey& object, const MeshSpec& now, const SpecSnapshot& read) {
+  if (object.is(kinds::kMeshConfig)) return now.get_mesh_config() == *read.config;
   if (object.is(kinds::kNamespace)) {
     const auto has = [&](const std::vector<std::string>& namespaces) {
       return std::find(namespaces.begin(), namespaces.end(), object.name) != namespaces.end();
@@ -14,10 +14,11 @@ bool is_read(const ObjectKey& object, const MeshSpec& now, const model::SpecObje
     return has(now.list_namespaces()) == has(read.namespaces);
   }
   bool same = true;
-  model::for_each_list([&](auto list, auto list_now) {
-    if (model::may_hold(read.*list, object))
-      same = same &&
-             model::same(model::find((now.*list_now)(), object), model::find(read.*list, object));
+  model::for_each_list([&]<class T>(Table<T> SpecSnapshot::*table, auto list_now) {
+    const Table<T>& held = read.*table;
+    if (!model::may_hold(held, object)) return;
+    const auto name = model::name_in(held, object);
+    same = model::same(Table<T>::sorted((now.*list_now)()).find(name), held.find(name));
   });
   return same;
 }
@@ -33,7 +34,7 @@ void ObjectRecords::note(const ObjectKey& object, std::uint64_t generation, bool
 }
 
 void ObjectRecords::note_endpoints(const std::set<ServiceName>& services,
-                                   const model::Table<model::ServiceEndpoints>& now,
+                                   const Table<model::ServiceEndpoints>& now,
                                    std::uint64_t generation) {
   for (const ServiceName& service : services)
     put_or_erase(endpoints_, service, now.find(service) ? std::optional(generation) : std::nullopt);

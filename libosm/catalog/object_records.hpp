@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "catalog/object_scope.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 
@@ -27,7 +27,7 @@ struct ObjectRecord {
 
 // True if `read` has the same value of the object as the specification now, or neither has the
 // object. Workloads are no objects of the specification.
-bool is_read(const ObjectKey& object, const MeshSpec& now, const model::SpecObjects& read);
+bool is_read(const ObjectKey& object, const MeshSpec& now, const SpecSnapshot& read);
 
 class ObjectRecords {
  public:
@@ -40,7 +40,7 @@ class ObjectRecords {
   void note(const ObjectKey& object, std::uint64_t generation, bool present, ObjectScope before);
   // Records that the endpoints of `services` changed; `now`: all present services with endpoints.
   void note_endpoints(const std::set<ServiceName>& services,
-                      const model::Table<model::ServiceEndpoints>& now, std::uint64_t generation);
+                      const Table<model::ServiceEndpoints>& now, std::uint64_t generation);
 
   // Records that `generation` announced endpoints that came with the generations `since`, and
   // waited for their proxies.

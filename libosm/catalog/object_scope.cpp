@@ -57,7 +57,8 @@ class ScopeFinder {
   }
 
   void add_split(const ObjectKey& object) {
-    const auto split = snapshot_.objects ? model::find(snapshot_.objects->splits, object) : nullptr;
+    const auto split =
+        snapshot_.objects ? snapshot_.objects->splits.find({object.ns, object.name}) : nullptr;
     if (!split) return;
     add_service(split->service);
     for (const smi::SplitBackend& backend : split->backends)
@@ -75,8 +76,7 @@ class ScopeFinder {
   }
 
   void add_policy(const ObjectKey& object) {
-    const auto policy =
-        snapshot_.objects ? model::find(snapshot_.objects->policies, object) : nullptr;
+    const auto policy = snapshot_.objects ? snapshot_.objects->policies.find(object) : nullptr;
     if (!policy) return;
     scope_.everything = policy->reach.everything;
     scope_.identities = policy->reach.accounts;
@@ -185,14 +185,14 @@ bool policy_has_effect(const Policy& policy, const model::MeshSnapshot& mesh) {
 }  // namespace
 
 bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot,
-                const model::SpecObjects& objects) {
+                const SpecSnapshot& objects) {
   const smi::ObjectName name{object.ns, object.name};
   if (object.is(kinds::kTrafficTarget)) {
     const auto target = snapshot.targets.find(name);
     return !target || target->origin.in_force;
   }
   if (object.is(kinds::kTrafficSplit)) {
-    const auto split = model::find(objects.splits, object);
+    const auto split = objects.splits.find(name);
     const auto apex = split ? snapshot.services.find(split->service) : nullptr;
     return !split || (apex && is_in_force(apex->split_origin, object));
   }
@@ -200,7 +200,7 @@ bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot,
     const auto service = snapshot.services.find({object.ns, object.name});
     return !service || service->origin.in_force;
   }
-  const auto policy = model::find(objects.policies, object);
+  const auto policy = objects.policies.find(object);
   return !policy || policy_has_effect(*policy, snapshot);
 }
 
@@ -240,9 +240,8 @@ std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
   return out;
 }
 
-void add_clients(std::span<const ServiceName> names,
-                 const model::Table<model::ServiceEntry>& services, const PolicyIndex& index,
-                 std::set<ServiceIdentity>& out) {
+void add_clients(std::span<const ServiceName> names, const Table<model::ServiceEntry>& services,
+                 const PolicyIndex& index, std::set<ServiceIdentity>& out) {
   std::set<ServiceIdentity> accounts;
   std::set<std::string> idle_namespaces;
   const auto add_clients_of = [&](const model::ServiceEntry& called) {

@@ -43,7 +43,7 @@ ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapsh
 // snapshot does not hold, and for kinds whose values name no object.
 // `objects`: those of the last build, which is newer than the snapshot if it changed nothing.
 bool has_effect(const ObjectKey& object, const model::MeshSnapshot& snapshot,
-                const model::SpecObjects& objects);
+                const SpecSnapshot& objects);
 
 // The workloads of `snapshot` in the scope, ordered by proxy key.
 std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
@@ -52,9 +52,8 @@ std::vector<std::shared_ptr<const model::WorkloadEntry>> workloads_in(
 // The clients of every account behind one of `names`, and behind the apexes that split to it. An
 // account, and a namespace with idle Services, is visited once, however many of `names` it is
 // behind.
-void add_clients(std::span<const ServiceName> names,
-                 const model::Table<model::ServiceEntry>& services, const PolicyIndex& index,
-                 std::set<ServiceIdentity>& out);
+void add_clients(std::span<const ServiceName> names, const Table<model::ServiceEntry>& services,
+                 const PolicyIndex& index, std::set<ServiceIdentity>& out);
 
 // Adds the source and destination identities of a target.
 void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out);

@@ -79,8 +79,8 @@ class ReadinessGate final : public EndpointFilter {
   const model::ProxyReadiness& proxies_;
   const Clock& clock_;
   bool first_ = true;
-  model::Table<model::ServiceEntry> services_;    // of the newest build
-  model::Table<model::WorkloadEntry> workloads_;  // likewise
+  Table<model::ServiceEntry> services_;    // of the newest build
+  Table<model::WorkloadEntry> workloads_;  // likewise
   std::map<std::string, std::set<model::ProxyKey>> by_address_;
   std::map<model::ProxyKey, std::string> addresses_;
   std::map<ServiceName, Waits> waiting_;  // no empty values

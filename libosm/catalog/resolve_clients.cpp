@@ -13,7 +13,7 @@ namespace {
 
 // Reason why retries of requests to the service have no effect; nullopt: they have one.
 std::optional<std::pair<ErrorCode, std::string>> why_idle(
-    const ServiceName& name, const model::Table<model::ServiceEntry>& services) {
+    const ServiceName& name, const Table<model::ServiceEntry>& services) {
   const auto service = services.find(name);
   if (!service)
     return std::pair(ErrorCode::kDanglingReference,
@@ -29,8 +29,8 @@ std::optional<std::pair<ErrorCode, std::string>> why_idle(
 
 }  // namespace
 
-ResolvedClients resolve_clients(const SharedList<Policy>& policies,
-                                const model::Table<model::ServiceEntry>& services, bool obeyed) {
+ResolvedClients resolve_clients(const Table<Policy>& policies,
+                                const Table<model::ServiceEntry>& services, bool obeyed) {
   ResolvedClients out;
   std::map<ServiceIdentity, model::ClientPolicy> clients;
   std::map<std::pair<ServiceIdentity, ServiceName>, ObjectKey> owners;

@@ -18,7 +18,7 @@ struct ResolvedClients {
 
 // `policies`: ordered by key; of several Retries with one source and one destination the first
 // counts. `obeyed`: MeshConfig's enableRetryPolicy.
-ResolvedClients resolve_clients(const SharedList<Policy>& policies,
-                                const model::Table<model::ServiceEntry>& services, bool obeyed);
+ResolvedClients resolve_clients(const Table<Policy>& policies,
+                                const Table<model::ServiceEntry>& services, bool obeyed);
 
 }  // namespace osm::inline v1::catalog

@@ -19,7 +19,7 @@ namespace {
 
 using model::EgressGrant;
 using model::ServiceEntry;
-using ServiceTable = model::Table<ServiceEntry>;
+using ServiceTable = Table<ServiceEntry>;
 
 // Limits for the virtual hosts, routes and matches that all grants of one identity become together,
 // and that one object becomes for all its sources (docs/adr/0019).
@@ -274,8 +274,8 @@ class ClientGrants {
 
 class EgressResolver {
  public:
-  EgressResolver(const model::SpecObjects& objects, const ServiceTable& services)
-      : objects_(objects), names_(services, objects.config.proxy) {}
+  EgressResolver(const SpecSnapshot& objects, const ServiceTable& services)
+      : objects_(objects), names_(services, objects.config->proxy) {}
 
   void add(const Policy& policy, const Egress& egress) {
     Report report = [&](ErrorCode code, std::string field, std::string cause) {
@@ -287,11 +287,11 @@ class EgressResolver {
     };
     if (auto why = why_idle()) {
       report(ErrorCode::kUnusedField, "", *std::move(why));
-      if (!objects_.config.proxy.egress_policy) return;
+      if (!objects_.config->proxy.egress_policy) return;
       // With global egress a proxy keeps the grants' clusters. Nothing else is of interest then.
       report = [](const auto&...) {};
     }
-    const bool in_force = !objects_.config.proxy.egress;
+    const bool in_force = !objects_.config->proxy.egress;
     EgressGrant grant{
         {policy.key, "spec", in_force}, egress.ports, egress.hosts, egress.networks, {}, {}, {}};
     leave_out_mesh(policy.key.ns, grant, report);
@@ -317,7 +317,7 @@ class EgressResolver {
 
  private:
   std::optional<std::string> why_idle() const {
-    const ProxySettings& settings = objects_.config.proxy;
+    const ProxySettings& settings = objects_.config->proxy;
     if (!settings.egress_policy)
       return "has no effect: set MeshConfig's spec.featureFlags.enableEgressPolicy to true";
     if (settings.egress)
@@ -350,13 +350,13 @@ class EgressResolver {
     if (!egress.route_groups) return;
     grant.routes.emplace();
     for (const std::string& name : *egress.route_groups) {
-      const ObjectKey key{kinds::kHttpRouteGroup, ns, name};
-      if (const auto group = model::find(objects_.http_routes, key))
+      if (const auto group = objects_.http_routes.find({ns, name}))
         for (const smi::HttpMatch& match : group->matches)
           grant.routes->push_back(route_policy(group->name, match));
       else
         report(ErrorCode::kDanglingReference, "spec.matches",
-               key.str() + " is not there, or is invalid and left out; it matches no request");
+               ObjectKey{kinds::kHttpRouteGroup, ns, name}.str() +
+                   " is not there, or is invalid and left out; it matches no request");
     }
   }
 
@@ -366,7 +366,7 @@ class EgressResolver {
                    const Report& report) const {
     if (egress.setting.empty()) return true;
     const ObjectKey key{kinds::kUpstreamTrafficSetting, ns, egress.setting};
-    const auto policy = model::find(objects_.policies, key);
+    const auto policy = objects_.policies.find(key);
     const auto* setting = policy ? policy->get<UpstreamTrafficSetting>() : nullptr;
     if (setting == nullptr) {
       report(ErrorCode::kDanglingReference, "spec.matches",
@@ -380,7 +380,7 @@ class EgressResolver {
     return true;
   }
 
-  const model::SpecObjects& objects_;
+  const SpecSnapshot& objects_;
   MeshNames names_;
   std::map<ServiceIdentity, ClientGrants> grants_;
   std::vector<Problem> problems_;
@@ -388,7 +388,7 @@ class EgressResolver {
 
 }  // namespace
 
-std::vector<Problem> resolve_egress(const model::SpecObjects& objects, const ServiceTable& services,
+std::vector<Problem> resolve_egress(const SpecSnapshot& objects, const ServiceTable& services,
                                     std::vector<model::ClientPolicy>& clients) {
   EgressResolver resolver(objects, services);
   for (const auto& policy : objects.policies)

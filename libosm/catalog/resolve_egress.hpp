@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/object.hpp"
 
 namespace osm::inline v1::catalog {
@@ -16,8 +16,8 @@ namespace osm::inline v1::catalog {
 // first by name, excludes them. A headless Service of another namespace takes no address from an
 // Egress. With global egress the grants are there too, though they open nothing: proxies keep their
 // clusters (docs/adr/0038).
-std::vector<Problem> resolve_egress(const model::SpecObjects& objects,
-                                    const model::Table<model::ServiceEntry>& services,
+std::vector<Problem> resolve_egress(const SpecSnapshot& objects,
+                                    const Table<model::ServiceEntry>& services,
                                     std::vector<model::ClientPolicy>& clients);
 
 // The HTTPRouteGroups and the UpstreamTrafficSetting that the policy names, if it is an Egress.

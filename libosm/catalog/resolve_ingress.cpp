@@ -174,7 +174,7 @@ class IngressResolver {
 }  // namespace
 
 Sources resolve_sources(const endpoint::SourceTable::Addresses& addresses,
-                        const model::Table<model::WorkloadEntry>& workloads) {
+                        const Table<model::WorkloadEntry>& workloads) {
   Sources out;
   std::map<std::string, WorkloadsAt> found;
   for (const auto& [service, all] : addresses) {
@@ -201,7 +201,7 @@ Sources resolve_sources(const endpoint::SourceTable::Addresses& addresses,
   return out;
 }
 
-std::vector<Problem> resolve_ingress(const SharedList<Policy>& policies, const Sources& sources,
+std::vector<Problem> resolve_ingress(const Table<Policy>& policies, const Sources& sources,
                                      bool obeyed, std::vector<model::ServiceEntry>& services) {
   IngressResolver resolver(sources, services);
   for (const auto& policy : policies)

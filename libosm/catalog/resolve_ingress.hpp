@@ -27,13 +27,13 @@ using Sources = std::map<ServiceName, SourceCallers>;
 // The author of a machine writes its address freely. So a machine takes an address only from
 // Services of its own namespace, and only a pod, whose address the platform tells, from all.
 Sources resolve_sources(const endpoint::SourceTable::Addresses& addresses,
-                        const model::Table<model::WorkloadEntry>& workloads);
+                        const Table<model::WorkloadEntry>& workloads);
 
 // Sets the callers of `services`, which are ordered by name. `policies`: ordered by key; of several
 // IngressBackends with one backend the first counts. `obeyed`: MeshConfig's
 // enableIngressBackendPolicy. Result: IngressBackends without effect, in full or in part, with the
 // reason.
-std::vector<Problem> resolve_ingress(const SharedList<Policy>& policies, const Sources& sources,
+std::vector<Problem> resolve_ingress(const Table<Policy>& policies, const Sources& sources,
                                      bool obeyed, std::vector<model::ServiceEntry>& services);
 
 }  // namespace osm::inline v1::catalog

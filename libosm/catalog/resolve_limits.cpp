@@ -21,7 +21,7 @@ model::ServiceEntry* find(std::vector<model::ServiceEntry>& services, const Serv
   return at != services.end() && at->name == name ? &*at : nullptr;
 }
 
-std::set<ObjectKey> named_by_egresses(const SharedList<Policy>& policies) {
+std::set<ObjectKey> named_by_egresses(const Table<Policy>& policies) {
   std::set<ObjectKey> out;
   for (const auto& policy : policies)
     for (ObjectKey& key : named_by_egress(*policy)) out.insert(std::move(key));
@@ -65,7 +65,7 @@ void report_hourly(const model::ServiceEntry& service, const UpstreamLimits& lim
 
 }  // namespace
 
-std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
+std::vector<Problem> resolve_limits(const Table<Policy>& policies,
                                     std::vector<model::ServiceEntry>& services) {
   std::vector<Problem> problems;
   std::map<ServiceName, ObjectKey> owners;

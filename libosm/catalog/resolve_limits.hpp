@@ -14,7 +14,7 @@ namespace osm::inline v1::catalog {
 // another one counts, the host is no Service of its namespace and no Egress names the setting, the
 // Service is missing, it has no HTTP port to limit requests on, or it is an apex, which has no
 // connections of its own. Also local limits by the hour, which are no quotas.
-std::vector<Problem> resolve_limits(const SharedList<Policy>& policies,
+std::vector<Problem> resolve_limits(const Table<Policy>& policies,
                                     std::vector<model::ServiceEntry>& services);
 
 }  // namespace osm::inline v1::catalog

@@ -85,8 +85,7 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
   return out;
 }
 
-PolicyIndex::PolicyIndex(const model::Table<TargetEntry>& targets,
-                         const model::Table<ServiceEntry>& services) {
+PolicyIndex::PolicyIndex(const Table<TargetEntry>& targets, const Table<ServiceEntry>& services) {
   for (const auto& target : targets) {
     by_destination_[target->destination].push_back(target);
     for (const ServiceIdentity& source : target->policy.sources)
@@ -124,8 +123,7 @@ const PolicyIndex::Services& PolicyIndex::idle_in(const std::string& ns) const {
 }
 
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
-                                     const model::Table<ServiceEntry>& services,
-                                     const Denials& denied) {
+                                     const Table<ServiceEntry>& services, const Denials& denied) {
   std::set<ServiceIdentity> allowed;
   for (const auto& target : index.with_source(identity))
     if (target->grants()) allowed.insert(target->destination);
@@ -169,7 +167,7 @@ model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const Poli
   return out;
 }
 
-std::vector<Upstream> resolve_permissive(const model::Table<ServiceEntry>& services, bool egress) {
+std::vector<Upstream> resolve_permissive(const Table<ServiceEntry>& services, bool egress) {
   std::vector<Upstream> out;
   for (const auto& service : services)
     if (!egress || !service->outside || service->split)

@@ -32,8 +32,7 @@ model::TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteO
 class PolicyIndex {
  public:
   PolicyIndex() = default;
-  PolicyIndex(const model::Table<model::TargetEntry>& targets,
-              const model::Table<model::ServiceEntry>& services);
+  PolicyIndex(const Table<model::TargetEntry>& targets, const Table<model::ServiceEntry>& services);
 
   using Targets = std::vector<std::shared_ptr<const model::TargetEntry>>;  // ordered by name
   const Targets& with_source(const ServiceIdentity& identity) const;
@@ -63,12 +62,12 @@ class PolicyIndex {
 // visible apexes are added with their permitted part, but cannot be dialled. `denied` accounts are
 // no sources; `services` do not have them anyway.
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,
-                                     const model::Table<model::ServiceEntry>& services,
+                                     const Table<model::ServiceEntry>& services,
                                      const Denials& denied = {});
 
 // Upstreams in permissive mode: every service with all its identities. With `egress`, clients reach
 // services outside of the mesh past it, so these are left out, unless a split leads back.
-std::vector<model::Upstream> resolve_permissive(const model::Table<model::ServiceEntry>& services,
+std::vector<model::Upstream> resolve_permissive(const Table<model::ServiceEntry>& services,
                                                 bool egress);
 
 }  // namespace osm::inline v1::catalog

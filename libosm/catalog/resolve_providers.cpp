@@ -10,7 +10,7 @@ namespace osm::inline v1::catalog {
 namespace {
 
 // The object whose order is used, for each Service.
-std::map<ServiceName, ObjectKey> provider_owners(const SharedList<Policy>& policies) {
+std::map<ServiceName, ObjectKey> provider_owners(const Table<Policy>& policies) {
   std::map<ServiceName, ObjectKey> owners;
   for (const auto& policy : policies)
     if (const auto* order = policy->get<ServiceProvider>())
@@ -20,7 +20,7 @@ std::map<ServiceName, ObjectKey> provider_owners(const SharedList<Policy>& polic
 
 }  // namespace
 
-std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>& policies) {
+std::map<ServiceName, ServiceProvider> provider_orders(const Table<Policy>& policies) {
   std::map<ServiceName, ServiceProvider> orders;
   for (const auto& policy : policies)
     if (const auto* order = policy->get<ServiceProvider>())
@@ -28,15 +28,14 @@ std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>&
   return orders;
 }
 
-void set_order_origins(const SharedList<Policy>& policies,
-                       std::vector<model::ServiceEntry>& services) {
+void set_order_origins(const Table<Policy>& policies, std::vector<model::ServiceEntry>& services) {
   const auto owners = provider_owners(policies);
   for (model::ServiceEntry& service : services)
     if (const ObjectKey* owner = find_in(owners, service.name))
       service.order_origin = {*owner, "spec.providers"};
 }
 
-std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,
+std::vector<Problem> check_provider_orders(const SpecSnapshot& objects,
                                            const std::vector<ProviderStatus>& providers) {
   std::vector<Problem> problems;
   const std::map<ServiceName, ObjectKey> owners = provider_owners(objects.policies);
@@ -60,7 +59,7 @@ std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,
                  " and is used; merge the two");
       continue;
     }
-    if (!model::find(objects.services, {kinds::kService, order->service.ns, order->service.name}))
+    if (!objects.services.find(order->service))
       report(ErrorCode::kDanglingReference, "spec.service",
              "Service " + service + " is not there, or is invalid and left out");
     for (std::size_t i = 0; i < order->providers.size(); ++i) {

@@ -13,15 +13,14 @@
 namespace osm::inline v1::catalog {
 
 // The order for each Service. If two objects name one Service, the first by key is used.
-std::map<ServiceName, ServiceProvider> provider_orders(const SharedList<Policy>& policies);
+std::map<ServiceName, ServiceProvider> provider_orders(const Table<Policy>& policies);
 
 // Sets the origin of each Service's order.
-void set_order_origins(const SharedList<Policy>& policies,
-                       std::vector<model::ServiceEntry>& services);
+void set_order_origins(const Table<Policy>& policies, std::vector<model::ServiceEntry>& services);
 
 // Orders that are not used, or only in part: a second one for a Service, a Service that is missing,
 // and names of providers that are none of `providers`.
-std::vector<Problem> check_provider_orders(const model::SpecObjects& objects,
+std::vector<Problem> check_provider_orders(const SpecSnapshot& objects,
                                            const std::vector<ProviderStatus>& providers);
 
 }  // namespace osm::inline v1::catalog

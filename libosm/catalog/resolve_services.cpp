@@ -98,15 +98,12 @@ struct ResolvedSplit {
   std::vector<WeightedCluster> backends;
 };
 
-std::map<ServiceName, ResolvedSplit> resolve_splits(const SharedList<smi::TrafficSplit>& splits,
+std::map<ServiceName, ResolvedSplit> resolve_splits(const Table<smi::TrafficSplit>& splits,
                                                     const ServiceDrafts& drafts,
                                                     std::vector<Problem>& problems) {
-  SharedList<smi::TrafficSplit> ordered = splits;
-  std::sort(ordered.begin(), ordered.end(),
-            [](const auto& a, const auto& b) { return a->name < b->name; });
   std::map<ServiceName, const smi::TrafficSplit*> of_apex;
   std::map<ServiceName, ResolvedSplit> out;
-  for (const auto& split : ordered) {
+  for (const auto& split : splits) {
     if (!drafts.contains(split->service)) continue;
     const auto [first, added] = of_apex.try_emplace(split->service, split.get());
     if (!added) {
@@ -246,8 +243,8 @@ model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoin
   return {.service = endpoints.name, .endpoints = endpoints.healthy_endpoints()};
 }
 
-std::vector<Problem> check_apexes(const model::Table<model::ServiceEntry>& services,
-                                  const SharedList<smi::TrafficSplit>& splits, bool permissive) {
+std::vector<Problem> check_apexes(const Table<model::ServiceEntry>& services,
+                                  const Table<smi::TrafficSplit>& splits, bool permissive) {
   std::vector<Problem> problems;
   for (const auto& split : splits) {
     const auto apex = services.find(split->service);
@@ -270,7 +267,7 @@ std::vector<Problem> check_apexes(const model::Table<model::ServiceEntry>& servi
   return problems;
 }
 
-std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& services, bool egress) {
+std::vector<Problem> check_outside(const Table<model::ServiceEntry>& services, bool egress) {
   std::vector<Problem> problems;
   if (egress) return problems;
   for (const auto& service : services)
@@ -286,8 +283,7 @@ std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& serv
   return problems;
 }
 
-SettledServices settle_services(const ServiceDrafts& drafts,
-                                const SharedList<smi::TrafficSplit>& splits,
+SettledServices settle_services(const ServiceDrafts& drafts, const Table<smi::TrafficSplit>& splits,
                                 const ServiceAges& ages) {
   SettledServices out;
   auto split_of = resolve_splits(splits, drafts, out.problems);

@@ -35,16 +35,15 @@ struct SettledServices {
 // else to the older one, else to the first by name. The other service loses that port, or that
 // headless address. AddressOwners has decided between namespaces before, where it knows who claims
 // an address. `ages`: none for services whose age is not known.
-SettledServices settle_services(const ServiceDrafts& drafts,
-                                const SharedList<smi::TrafficSplit>& splits,
+SettledServices settle_services(const ServiceDrafts& drafts, const Table<smi::TrafficSplit>& splits,
                                 const ServiceAges& ages = {});
 
 // Services whose clients are refused, since nobody in the mesh serves them and egress is off.
-std::vector<Problem> check_outside(const model::Table<model::ServiceEntry>& services, bool egress);
+std::vector<Problem> check_outside(const Table<model::ServiceEntry>& services, bool egress);
 
 // Splits that do less than they say: apexes that no client sees, and TCP of headless apexes.
 // `services`: settled.
-std::vector<Problem> check_apexes(const model::Table<model::ServiceEntry>& services,
-                                  const SharedList<smi::TrafficSplit>& splits, bool permissive);
+std::vector<Problem> check_apexes(const Table<model::ServiceEntry>& services,
+                                  const Table<smi::TrafficSplit>& splits, bool permissive);
 
 }  // namespace osm::inline v1::catalog

@@ -19,8 +19,8 @@ bool matches(const TelemetrySelectors::Labels& selector, const TelemetrySelector
 
 class TelemetryResolver {
  public:
-  explicit TelemetryResolver(const model::SpecObjects& objects) : objects_(objects) {
-    out_.selectors.set_mesh_wide(objects.control_plane_namespace);
+  explicit TelemetryResolver(const SpecSnapshot& objects) : objects_(objects) {
+    out_.selectors.set_mesh_wide(objects.config_key.ns);
   }
 
   ResolvedTelemetry run() && {
@@ -36,7 +36,7 @@ class TelemetryResolver {
       report(name, ErrorCode::kDuplicateObject, "spec.selector",
              key_of(*kept).str() + " has no selector either and is used; merge the two, or give " +
                  "one of them a selector");
-    if (!telemetry.selector.empty() && name.ns == objects_.control_plane_namespace &&
+    if (!telemetry.selector.empty() && name.ns == objects_.config_key.ns &&
         !std::binary_search(objects_.namespaces.begin(), objects_.namespaces.end(), name.ns))
       report(name, ErrorCode::kUnusedField, "spec.selector",
              "selects nothing: namespace " + name.ns +
@@ -50,14 +50,14 @@ class TelemetryResolver {
     if (!telemetry.open_telemetry) return std::nullopt;
     const auto& [wanted, attributes] = *telemetry.open_telemetry;
     const std::string field = "spec.accessLog.openTelemetry.extensionService";
-    if (wanted.ns != name.ns && wanted.ns != objects_.control_plane_namespace) {
+    if (wanted.ns != name.ns && wanted.ns != objects_.config_key.ns) {
       report(name, ErrorCode::kCrossNamespace, field + ".namespace",
              "must be the Telemetry's own namespace, " + name.ns + ", or the control plane's, " +
-                 objects_.control_plane_namespace + "; nothing is exported");
+                 objects_.config_key.ns + "; nothing is exported");
       return std::nullopt;
     }
     const ObjectKey key{kinds::kExtensionService, wanted.ns, wanted.name};
-    const auto found = model::find(objects_.policies, key);
+    const auto found = objects_.policies.find(key);
     const auto* server = found ? found->get<ExtensionService>() : nullptr;
     if (server == nullptr) {
       report(name, ErrorCode::kDanglingReference, field + ".name",
@@ -75,7 +75,7 @@ class TelemetryResolver {
                              .cause = std::move(cause)});
   }
 
-  const model::SpecObjects& objects_;
+  const SpecSnapshot& objects_;
   ResolvedTelemetry out_;
 };
 
@@ -108,7 +108,7 @@ std::optional<TelemetryName> TelemetrySelectors::unselective(const std::string& 
   return mesh ? mesh->unselective : std::nullopt;
 }
 
-ResolvedTelemetry resolve_telemetry(const model::SpecObjects& objects) {
+ResolvedTelemetry resolve_telemetry(const SpecSnapshot& objects) {
   return TelemetryResolver(objects).run();
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/object.hpp"
 #include "osm/values/workload.hpp"
 
@@ -53,7 +53,7 @@ struct ResolvedTelemetry {
   // Collectors that cannot be used, and Telemetries without effect.
   std::vector<Problem> problems;
 };
-ResolvedTelemetry resolve_telemetry(const model::SpecObjects& objects);
+ResolvedTelemetry resolve_telemetry(const SpecSnapshot& objects);
 
 // The problem of `left_out`, which selects the workload as well as `kept`.
 Problem overlap_problem(const TelemetryName& kept, const TelemetryName& left_out,

@@ -174,10 +174,9 @@ void WorkloadClaims::add_problems(std::vector<Problem>& out) const {
     out.push_back(overlap_problem(pair.first, pair.second, workload));
 }
 
-void PortConflicts::update(const model::Changes& changes,
-                           const model::Table<model::WorkloadEntry>& before,
-                           const model::Table<model::WorkloadEntry>& now,
-                           const model::Table<model::ServiceEntry>& services) {
+void PortConflicts::update(const model::Changes& changes, const Table<model::WorkloadEntry>& before,
+                           const Table<model::WorkloadEntry>& now,
+                           const Table<model::ServiceEntry>& services) {
   for (const model::ProxyKey& proxy : changes.workloads) {
     if (const auto old = before.find(proxy))
       for (const ServiceName& service : old->workload.services)
@@ -199,7 +198,7 @@ void PortConflicts::update(const model::Changes& changes,
   }
 }
 
-void PortConflicts::add_problems(const model::Table<model::WorkloadEntry>& now,
+void PortConflicts::add_problems(const Table<model::WorkloadEntry>& now,
                                  std::vector<Problem>& out) const {
   std::map<model::PortConflict, WorkloadName> examples;  // the first workload that has it
   for (const auto& [proxy, conflicts] : conflicts_)

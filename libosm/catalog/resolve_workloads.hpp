@@ -70,11 +70,10 @@ class WorkloadClaims {
 class PortConflicts {
  public:
   // Updates the conflicts after `changes` from `before` to `now`.
-  void update(const model::Changes& changes, const model::Table<model::WorkloadEntry>& before,
-              const model::Table<model::WorkloadEntry>& now,
-              const model::Table<model::ServiceEntry>& services);
+  void update(const model::Changes& changes, const Table<model::WorkloadEntry>& before,
+              const Table<model::WorkloadEntry>& now, const Table<model::ServiceEntry>& services);
   // Adds one problem per conflict, for any number of workloads.
-  void add_problems(const model::Table<model::WorkloadEntry>& now, std::vector<Problem>& out) const;
+  void add_problems(const Table<model::WorkloadEntry>& now, std::vector<Problem>& out) const;
 
  private:
   std::map<ServiceName, std::set<model::ProxyKey>> of_service_;  // the workloads that name it

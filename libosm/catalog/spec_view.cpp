@@ -10,22 +10,17 @@ namespace {
 // Takes over the objects of `keys` from `fresh`. Another object that differs has an event of its
 // own, which must find the difference.
 template <class T>
-void replace(SharedList<T>& held, const SharedList<T>& fresh, const std::vector<ObjectKey>& keys,
+void replace(Table<T>& held, const Table<T>& fresh, const std::vector<ObjectKey>& keys,
              std::map<ObjectKey, bool>& changed) {
+  std::map<typename Table<T>::Key, typename Table<T>::Entry> edits;
   for (const ObjectKey& key : keys) {
-    const auto now = model::find(fresh, key);
-    const auto before = model::find(held, key);
-    if (model::same(now, before)) continue;
+    const auto name = model::name_in(held, key);
+    auto now = fresh.find(name);
+    if (model::same(now, held.find(name))) continue;
     changed[key] = now != nullptr;
-    const auto at = model::place_of(held, key);
-    if (now && before) {
-      *at = now;
-    } else if (now) {
-      held.insert(at, now);
-    } else {
-      held.erase(at);
-    }
+    edits.emplace(name, std::move(now));
   }
+  held = held.edited(std::move(edits));
 }
 
 }  // namespace
@@ -47,8 +42,8 @@ void SpecView::invalidate_changed(const std::set<ServiceName>& services) {
 
 void SpecView::refresh_config(std::map<ObjectKey, bool>& changed) {
   MeshConfig fresh = spec_.get_mesh_config();
-  if (fresh == objects_.config) return;
-  objects_.config = std::move(fresh);
+  if (fresh == *objects_.config) return;
+  objects_.config = std::make_shared<const MeshConfig>(std::move(fresh));
   changed[config_key_] = true;  // without an object its defaults apply
 }
 
@@ -74,21 +69,21 @@ SpecChanges SpecView::refresh() {
   });
   if (everything || stale.contains(config_key_)) refresh_config(changes.objects);
   if (everything) {
-    objects_.control_plane_namespace = spec_.control_plane_namespace();
+    objects_.config_key.ns = spec_.control_plane_namespace();
     changes.namespaces = refresh_namespaces(changes.objects);
   }
-  model::for_each_list([&](auto list, auto read) {
-    auto& held = objects_.*list;
+  model::for_each_list([&]<class T>(Table<T> SpecSnapshot::*table, auto read) {
+    Table<T>& held = objects_.*table;
     std::vector<ObjectKey> keys;
     std::copy_if(stale.begin(), stale.end(), std::back_inserter(keys),
                  [&](const ObjectKey& key) { return model::may_hold(held, key); });
     if (keys.empty() && !everything) return;
-    auto fresh = (spec_.*read)();
+    const auto fresh = Table<T>::sorted((spec_.*read)());
     if (!everything) return replace(held, fresh, keys, changes.objects);
-    keys.clear();
-    model::add_differing(held, fresh, keys);
-    held = std::move(fresh);
-    for (const ObjectKey& key : keys) changes.objects[key] = model::find(held, key) != nullptr;
+    Table<T>::compare(held, fresh, [&](const auto& old, const auto& now) {
+      changes.objects[model::key_of(now ? *now : *old)] = now != nullptr;
+    });
+    held = fresh;
   });
   for (const auto& [key, present] : changes.objects) {
     if (key.is(kinds::kService)) changes.services.emplace(key.ns, key.name);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 
@@ -38,11 +38,11 @@ class SpecView {
   SpecChanges refresh();
 
   const MeshSpec& spec() const { return spec_; }
-  const model::SpecObjects& objects() const { return objects_; }
+  const SpecSnapshot& objects() const { return objects_; }
   const std::set<std::string>& namespaces() const { return namespaces_; }
   // The service; null if there is none.
   std::shared_ptr<const Service> find_service(const ServiceName& name) const {
-    return model::find(objects_.services, {kinds::kService, name.ns, name.name});
+    return objects_.services.find(name);
   }
 
  private:
@@ -53,7 +53,7 @@ class SpecView {
   bool everything_ = true;
   std::set<ObjectKey> stale_;
   ObjectKey config_key_ = model::mesh_config_key();  // key in the last event
-  model::SpecObjects objects_;
+  SpecSnapshot objects_;
   std::set<std::string> namespaces_;
 };
 

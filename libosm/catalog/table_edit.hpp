@@ -2,25 +2,24 @@
 // returns the keys of the others.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "model/table.hpp"
+#include "osm/values/table.hpp"
 
 namespace osm::inline v1::catalog {
 
 template <class V>
 class TableEdit {
  public:
-  using Key = typename model::Table<V>::Key;
-  using Entry = typename model::Table<V>::Entry;
+  using Key = typename Table<V>::Key;
+  using Entry = typename Table<V>::Entry;
 
   // `table` is changed by finish() only and outlives the edit.
-  explicit TableEdit(model::Table<V>& table) : table_(table) {}
+  explicit TableEdit(Table<V>& table) : table_(table) {}
 
   void put(V value) {
     const Key key = value.key();
@@ -46,31 +45,18 @@ class TableEdit {
   // Pending edits: keys and their new entries (null: removed). The table itself changes in finish()
   // only.
   const std::map<Key, Entry>& edits() const { return edits_; }
-  const model::Table<V>& before() const { return table_; }
+  const Table<V>& before() const { return table_; }
 
   // Result: the keys added, changed or removed.
   std::set<Key> finish() {
     std::set<Key> changed;
-    if (edits_.empty()) return changed;
-    std::vector<Entry> entries;
-    entries.reserve(table_.size() + edits_.size());
-    auto at = table_.begin();  // both are ordered; entries between two edits are copied unchanged
-    for (auto& [key, entry] : edits_) {
-      const auto next = std::lower_bound(
-          at, table_.end(), key, [](const Entry& old, const Key& k) { return old->key() < k; });
-      entries.insert(entries.end(), at, next);
-      at = next != table_.end() && (*next)->key() == key ? next + 1 : next;
-      changed.insert(key);
-      if (entry) entries.push_back(std::move(entry));
-    }
-    entries.insert(entries.end(), at, table_.end());
-    table_ = model::Table<V>::sorted(std::move(entries));
-    edits_.clear();
+    for (const auto& [key, entry] : edits_) changed.insert(key);
+    table_ = table_.edited(std::exchange(edits_, {}));
     return changed;
   }
 
  private:
-  model::Table<V>& table_;
+  Table<V>& table_;
   std::map<Key, Entry> edits_;
 };
 

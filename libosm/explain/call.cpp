@@ -17,7 +17,7 @@ const model::Upstream* ExplainedCall::dialled(const ServiceName& service) const 
   return found != nullptr && found->dialled ? found : nullptr;
 }
 
-const model::SpecObjects& ExplainedCall::objects() const { return *mesh.objects; }
+const SpecSnapshot& ExplainedCall::objects() const { return *mesh.objects; }
 
 ExplainedStep step(std::string stage, StepEffect effect, std::string text, ObjectKey object,
                    std::string field) {

@@ -27,7 +27,7 @@ struct ExplainedCall {
   // The same, if the source may dial the Service itself.
   const model::Upstream* dialled(const ServiceName& service) const;
   // The objects of the mesh. Never null.
-  const model::SpecObjects& objects() const;
+  const SpecSnapshot& objects() const;
 };
 
 // One port of a Service, as the source dials it.

@@ -3,7 +3,7 @@
 
 #include "base/json.hpp"
 #include "migrate/differences.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/values/telemetry.hpp"
 
 namespace osm::inline v1::migrate {
@@ -11,22 +11,10 @@ namespace {
 
 // Objects that the mesh uses, although parts of them may be left out.
 std::set<ObjectKey> kept(const Mesh& mesh) {
-  std::set<ObjectKey> out;
-  const auto add = [&](const auto& list) {
-    for (const auto& value : list) out.insert(model::key_of(*value));
-  };
-  add(mesh.view.services);
-  add(mesh.view.route_groups);
-  add(mesh.view.tcp_routes);
-  add(mesh.view.targets);
-  add(mesh.view.splits);
-  for (const auto& [key, entry] : mesh.decoded.accounts.entries)
-    if (entry.value) out.insert(key);
+  const std::vector<ObjectKey> listed = model::differing({}, mesh.view);
+  std::set<ObjectKey> out(listed.begin(), listed.end());
   for (const auto& [key, entry] : mesh.decoded.configs.entries)
     if (entry.value) out.insert(key);
-  for (const auto& [key, entry] : mesh.decoded.policies.entries)
-    if (entry.value) out.insert(key);
-  for (const auto& [key, root] : mesh.view.roots) out.insert(key);
   return out;
 }
 
@@ -112,7 +100,7 @@ Finding finding_of(const Mesh& mesh, const Problem& problem, bool left_out) {
 
 void compare_decoded(const Mesh& mesh, Differences& out) {
   const std::set<ObjectKey> used = kept(mesh);
-  for (const Problem& problem : mesh.view.problems) {
+  for (const Problem& problem : mesh.problems) {
     const auto at = mesh.objects.find(problem.object);
     if (at == mesh.objects.end() || is_same(mesh, *at->second, problem)) continue;
     out.add(*at->second, finding_of(mesh, problem, !used.contains(problem.object)));

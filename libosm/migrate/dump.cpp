@@ -178,7 +178,8 @@ class Builder {
       }
     }
     spec::VirtualAddresses written("");  // Kubernetes allocated the addresses in a dump
-    spec::resolve(mesh_.decoded, written, mesh_.view);
+    mesh_.view.config_key = mesh_.config_key();
+    spec::resolve(mesh_.decoded, written, mesh_.view, mesh_.problems);
     note_dangling();
     return std::move(mesh_);
   }
@@ -257,7 +258,7 @@ class Builder {
   void note_dangling() {
     std::size_t count = 0;
     std::string first;
-    for (const Problem& problem : mesh_.view.problems) {
+    for (const Problem& problem : mesh_.problems) {
       if (problem.code != ErrorCode::kDanglingReference) continue;
       if (count++ == 0) first = problem.object.str() + " " + problem.field;
     }

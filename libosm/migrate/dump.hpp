@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "osm/migrate/check.hpp"
-#include "spec/mesh_view.hpp"
+#include "spec/resolve.hpp"
 
 namespace osm::inline v1::migrate {
 
@@ -44,7 +44,8 @@ struct Mesh {
   std::vector<Workload> workloads;  // of the mesh's namespaces
   OldSettings before;
   spec::DecodedObjects decoded;
-  spec::MeshView view;
+  SpecSnapshot view;
+  std::vector<Problem> problems;  // without path and line
   std::vector<std::string> notes;
   std::size_t others = 0;  // objects that do not concern the mesh
 

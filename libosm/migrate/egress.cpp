@@ -60,7 +60,7 @@ Finding default_finding() {
 
 void compare(const Mesh& mesh, const Egress& egress, const Object& object, Differences& out) {
   if (!mesh.before.egress_policy) {
-    if (mesh.view.config.proxy.egress_policy && !mesh.before.egress)
+    if (mesh.view.config->proxy.egress_policy && !mesh.before.egress)
       out.add(object, default_finding());
     return;
   }

@@ -76,7 +76,7 @@ void compare_policies(const Mesh& mesh, Differences& out) {
       out.add(*object, short_host_finding());
     if (key.is(kinds::kUpstreamTrafficSetting) && limits_elsewhere(mesh, key))
       out.add(*object, elsewhere_finding());
-    if (key.is(kinds::kIngressBackend) && kind != nullptr && !mesh.view.config.proxy.ingress)
+    if (key.is(kinds::kIngressBackend) && kind != nullptr && !mesh.view.config->proxy.ingress)
       out.add(*object, ingress_finding());
   }
 }

@@ -7,7 +7,7 @@
 
 #include "base/json.hpp"
 #include "migrate/differences.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 
 namespace osm::inline v1::migrate {
 namespace {
@@ -91,8 +91,7 @@ void compare_split(const Mesh& mesh, const smi::TrafficSplit& split, Differences
                        " get 503 and TCP connections are closed. Envoys refused such routes of "
                        "OSM v1.2, and kept the ones before",
              .remedy = "Give at least one backend a weight above 0, or delete the split."});
-  const auto apex = model::find(mesh.view.services,
-                                ObjectKey{kinds::kService, split.service.ns, split.service.name});
+  const auto apex = mesh.view.services.find(split.service);
   const bool tcp = apex && std::any_of(apex->ports.begin(), apex->ports.end(),
                                        [](const auto& port) { return !is_http(port.protocol); });
   if (tcp && apex->headless)

@@ -4,6 +4,7 @@
 
 #include "base/json.hpp"
 #include "migrate/differences.hpp"
+#include "model/spec_tables.hpp"
 
 namespace osm::inline v1::migrate {
 namespace {
@@ -94,7 +95,8 @@ void compare_settings(const Mesh& mesh, Differences& out) {
     compare_config(mesh.object(key), entry.problems, out);
     compare_metrics(mesh.object(key), out);
   }
-  for (const auto& [key, root] : mesh.view.roots) compare_root(*root, mesh.object(key), out);
+  for (const auto& root : mesh.view.roots)
+    compare_root(*root, mesh.object(model::key_of(*root, mesh.osm_namespace)), out);
 }
 
 }  // namespace osm::inline v1::migrate

@@ -12,7 +12,7 @@
 #include "migrate/differences.hpp"
 #include "migrate/paths.hpp"
 #include "migrate/workloads.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 
 namespace osm::inline v1::migrate {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::string_view kPathsAnnotation = "openservicemesh.io/http-paths";
 
 catalog::RouteObjects routes_of(const Mesh& mesh) {
   catalog::RouteObjects routes;
-  for (const auto& group : mesh.view.route_groups) routes.http.emplace(group->name, group);
+  for (const auto& group : mesh.view.http_routes) routes.http.emplace(group->name, group);
   for (const auto& route : mesh.view.tcp_routes) routes.tcp.emplace(route->name, route);
   return routes;
 }

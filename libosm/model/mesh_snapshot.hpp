@@ -15,8 +15,7 @@
 #include "model/egress.hpp"
 #include "model/mesh_digests.hpp"
 #include "model/origin.hpp"
-#include "model/spec_objects.hpp"
-#include "model/table.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/ids.hpp"
 #include "osm/object.hpp"
 #include "osm/values/denylist.hpp"
@@ -25,6 +24,7 @@
 #include "osm/values/mesh_config.hpp"
 #include "osm/values/retry.hpp"
 #include "osm/values/service.hpp"
+#include "osm/values/table.hpp"
 #include "osm/values/telemetry.hpp"
 #include "osm/values/traffic_policy.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
@@ -241,7 +241,7 @@ struct MeshSnapshot {
   Table<TelemetryEntry> telemetries;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
-  std::shared_ptr<const SpecObjects> objects;  // the objects that this snapshot was built from
+  std::shared_ptr<const SpecSnapshot> objects;  // the objects that this snapshot was built from
   Changes changes;
 
   // Services that `identity` may call in the current mode. Never null.

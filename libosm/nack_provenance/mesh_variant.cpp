@@ -58,15 +58,12 @@ ProxySettings without_config(const ProxySettings& settings) {
 }
 
 ads::MeshPtr MeshVariant::without(const ObjectSet& objects) {
-  model::SpecObjects absent;
-  absent.config = newest_->objects->config;
-  absent.config.proxy = without_config(absent.config.proxy);
-  model::SpecObjects left = model::mixed(absent, *newest_->objects, objects);
-  auto changed = model::differing(objects_, left);
-  // Namespaces are read together.
-  if (left.namespaces != objects_.namespaces) changed.emplace_back(kinds::kNamespace, "", "");
-  objects_ = std::move(left);
-  builder_.spec_changed(changed);
+  SpecSnapshot absent;
+  MeshConfig config = *newest_->objects->config;
+  config.proxy = without_config(config.proxy);
+  absent.config = std::make_shared<const MeshConfig>(std::move(config));
+  const SpecSnapshot left = model::mixed(absent, *newest_->objects, objects);
+  builder_.spec_changed(model::differing(std::exchange(objects_, left), left));
   if (auto fresh = builder_.build()) return last_ = std::move(fresh);
   if (!last_ || last_->changes.empty()) return last_;
   // The same mesh, which nothing has changed since the last call.

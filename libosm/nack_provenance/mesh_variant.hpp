@@ -47,20 +47,26 @@ class MeshVariant : private MeshSpec, private catalog::EndpointFilter {
   bool has_failures() const { return builder_.has_failures(); }
 
  private:
-  SharedList<smi::TrafficSplit> list_traffic_splits() const override { return objects_.splits; }
-  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
-    return objects_.http_routes;
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override {
+    return objects_.splits.list();
   }
-  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return objects_.tcp_routes; }
-  SharedList<smi::TrafficTarget> list_traffic_targets() const override { return objects_.targets; }
-  SharedList<Service> list_services() const override { return objects_.services; }
-  SharedList<Policy> list_policies() const override { return objects_.policies; }
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
+    return objects_.http_routes.list();
+  }
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override {
+    return objects_.tcp_routes.list();
+  }
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override {
+    return objects_.targets.list();
+  }
+  SharedList<Service> list_services() const override { return objects_.services.list(); }
+  SharedList<Policy> list_policies() const override { return objects_.policies.list(); }
   std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
-    return model::find(objects_.services, {kinds::kService, name.ns, name.name});
+    return objects_.services.find(name);
   }
   std::vector<std::string> list_namespaces() const override { return objects_.namespaces; }
-  MeshConfig get_mesh_config() const override { return objects_.config; }
-  std::string control_plane_namespace() const override { return objects_.control_plane_namespace; }
+  MeshConfig get_mesh_config() const override { return *objects_.config; }
+  std::string control_plane_namespace() const override { return objects_.config_key.ns; }
   bool has_synced() const override { return true; }
   // Accounts and CAs do not shape the mesh. Problems of it are reported to nobody.
   SharedList<MeshRootCertificate> list_root_certificates() const override { return {}; }
@@ -76,7 +82,7 @@ class MeshVariant : private MeshSpec, private catalog::EndpointFilter {
   TrustDomains domains_;
   Snapshot newest_;
   std::set<ServiceName> announced_;  // since the last build
-  model::SpecObjects objects_;
+  SpecSnapshot objects_;
   catalog::MeshBuilder builder_;
   ads::MeshPtr last_;
 };

@@ -100,8 +100,8 @@ ObjectSet NackProvenance::note_changes(const Snapshot& before) {
     settings_[newest_->generation] = newest_->config.proxy;
   if (settings_.size() > kRemembered) settings_.erase(settings_.begin());
   if (before && before->objects == newest_->objects) return {};
-  const model::SpecObjects none;
-  const model::SpecObjects& objects = before ? *before->objects : none;
+  const SpecSnapshot none;
+  const SpecSnapshot& objects = before ? *before->objects : none;
   const std::vector<ObjectKey> changed = model::differing(objects, *newest_->objects);
   for (const ObjectKey& object : changed) changed_in_.erase(object);
   for (const ObjectKey& object : model::new_in(objects, *newest_->objects))

@@ -110,7 +110,7 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const model::P
   return out;
 }
 
-std::set<ObjectKey> mentioned_in(std::string_view message, const model::SpecObjects& objects) {
+std::set<ObjectKey> mentioned_in(std::string_view message, const SpecSnapshot& objects) {
   std::set<ObjectKey> out;
   model::for_each_list([&](auto list, auto) {
     for (const auto& object : objects.*list)
@@ -145,7 +145,7 @@ std::vector<std::size_t> order_by_likelihood(const Hints& hints, const model::Me
   };
   // Without its Service or its routes a policy has no effect, and would seem to be accepted.
   const auto adds_to_others = [&](const ObjectKey& key) {
-    return !key.is(kinds::kEgress) && model::find(mesh.objects->policies, key) != nullptr;
+    return !key.is(kinds::kEgress) && mesh.objects->policies.find(key) != nullptr;
   };
   std::ranges::stable_sort(candidates, {}, [&](const ObjectKey& key) {
     return std::pair(rank(key), adds_to_others(key));

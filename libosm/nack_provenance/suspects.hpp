@@ -33,7 +33,7 @@ std::set<ObjectKey> that_may_be_left_out(std::set<ObjectKey> objects);
 std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const model::ProxyKey& proxy);
 
 // The objects whose text the message repeats, or whose name if they are policies.
-std::set<ObjectKey> mentioned_in(std::string_view message, const model::SpecObjects& objects);
+std::set<ObjectKey> mentioned_in(std::string_view message, const SpecSnapshot& objects);
 
 // Hints for the order of the candidates.
 struct Hints {

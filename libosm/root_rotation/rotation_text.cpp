@@ -205,7 +205,7 @@ Result<ReplicaView> parse_view(const std::string& text) {
 }
 
 ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
-                    const model::Table<model::WorkloadEntry>& workloads,
+                    const Table<model::WorkloadEntry>& workloads,
                     std::map<ProxyNumber, std::uint8_t> proxies) {
   ReplicaViews all{.evidence = {.complete = !views.empty(), .waiting_for = {}},
                    .met = {},

@@ -79,7 +79,7 @@ struct ReplicaViews {
 };
 // `effect`: of the record in force. `proxies`: as known to the replica that asks.
 ReplicaViews sum_up(const std::map<std::string, std::string>& views, const std::string& effect,
-                    const model::Table<model::WorkloadEntry>& workloads,
+                    const Table<model::WorkloadEntry>& workloads,
                     std::map<ProxyNumber, std::uint8_t> proxies);
 
 // ReplicaView::own_lag of all views that can be read.

@@ -7,16 +7,23 @@
 
 #include "base/snapshot_cell.hpp"
 #include "model/names.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/notifier.hpp"
 #include "spec/decode.hpp"
 #include "spec/decoder.hpp"
 #include "spec/kept_config.hpp"
-#include "spec/mesh_view.hpp"
+#include "spec/resolve.hpp"
 
 namespace osm::inline v1::spec {
 namespace {
 
 constexpr Counter kSpecDecoded{"osm_spec_decoded_total", "Objects decoded, by kind", {"kind"}};
+
+std::shared_ptr<const MeshConfig> default_config(const std::string& cluster_domain) {
+  MeshConfig config;
+  config.proxy.cluster_domain = cluster_domain;
+  return std::make_shared<const MeshConfig>(std::move(config));
+}
 
 class StoreMeshSpec final : public MeshSpec {
  public:
@@ -24,13 +31,16 @@ class StoreMeshSpec final : public MeshSpec {
       : store_(options.store),
         mesh_name_(options.mesh_name),
         config_key_{kinds::kMeshConfig, options.osm_namespace, kMeshConfigName},
-        cluster_domain_(options.cluster_domain),
+        default_config_(default_config(options.cluster_domain)),
         kinds_(options.kinds),
         log_(options.log),
         metrics_(options.metrics),
         addresses_(options.service_network),
         kept_(config_key_, options.cluster_domain, options.kept_config) {
-    view_.publish(std::make_shared<const MeshView>());
+    SpecSnapshot first;
+    first.config_key = config_key_;
+    view_.publish(std::make_shared<const SpecSnapshot>(std::move(first)));
+    problems_.publish(std::make_shared<const std::vector<Problem>>());
     // Subscribe before listing: changes meanwhile are notified and wait for the mutex.
     std::lock_guard lock(update_mutex_);
     subscription_ = store_.subscribe(
@@ -51,32 +61,28 @@ class StoreMeshSpec final : public MeshSpec {
     kept_.stop();
   }
 
-  SharedList<smi::TrafficSplit> list_traffic_splits() const override { return view()->splits; }
-  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
-    return view()->route_groups;
+  SharedList<smi::TrafficSplit> list_traffic_splits() const override {
+    return view()->splits.list();
   }
-  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override { return view()->tcp_routes; }
-  SharedList<smi::TrafficTarget> list_traffic_targets() const override { return view()->targets; }
-  SharedList<Policy> list_policies() const override { return view()->policies; }
+  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
+    return view()->http_routes.list();
+  }
+  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override {
+    return view()->tcp_routes.list();
+  }
+  SharedList<smi::TrafficTarget> list_traffic_targets() const override {
+    return view()->targets.list();
+  }
+  SharedList<Policy> list_policies() const override { return view()->policies.list(); }
 
   std::vector<ServiceAccount> list_service_accounts() const override {
-    const auto now = view();
-    std::set<ServiceAccount> named;
-    for (const auto& target : now->targets) {
-      named.insert(target->destination);
-      named.insert(target->sources.begin(), target->sources.end());
-    }
-    return {named.begin(), named.end()};
+    return model::named_accounts(view()->targets);
   }
 
-  SharedList<Service> list_services() const override { return view()->services; }
+  SharedList<Service> list_services() const override { return view()->services.list(); }
 
   std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
-    const auto now = view();
-    const auto at = std::lower_bound(
-        now->services.begin(), now->services.end(), name,
-        [](const auto& service, const ServiceName& wanted) { return service->name < wanted; });
-    return at != now->services.end() && (*at)->name == name ? *at : nullptr;
+    return view()->services.find(name);
   }
 
   std::vector<ServiceAccount> list_all_service_accounts() const override {
@@ -86,28 +92,22 @@ class StoreMeshSpec final : public MeshSpec {
     return accounts;
   }
 
-  std::vector<std::string> list_namespaces() const override {
-    const auto now = view();
-    return {now->namespaces.begin(), now->namespaces.end()};
-  }
+  std::vector<std::string> list_namespaces() const override { return view()->namespaces; }
 
-  MeshConfig get_mesh_config() const override { return view()->config; }
+  MeshConfig get_mesh_config() const override { return *view()->config; }
 
   std::string control_plane_namespace() const override { return config_key_.ns; }
 
   SharedList<MeshRootCertificate> list_root_certificates() const override {
-    const auto now = view();
-    SharedList<MeshRootCertificate> roots;
-    for (const auto& [key, root] : now->roots) roots.push_back(root);
-    return roots;
+    return view()->roots.list();
   }
 
   bool has_synced() const override { return view()->synced; }
 
   std::vector<Problem> list_problems() const override {
     std::vector<Problem> problems = store_.list_problems();
-    const auto now = view();
-    for (Problem problem : now->problems) {
+    const auto now = problems_.load();
+    for (Problem problem : *now) {
       // Lines move without a change of the object; the store knows the present place.
       if (const auto object = store_.get(problem.object)) problem.locate(object->source);
       problems.push_back(std::move(problem));
@@ -131,11 +131,13 @@ class StoreMeshSpec final : public MeshSpec {
   // A decoder that reads host names of Services.
   template <class Result>
   auto in_cluster(Result (*decode)(const Object&, const std::string&)) const {
-    return [this, decode](const Object& object) { return decode(object, cluster_domain_); };
+    return [this, decode](const Object& object) {
+      return decode(object, default_config_->proxy.cluster_domain);
+    };
   }
 
   // The caller holds the view while it reads; the next view may replace it at any moment.
-  std::shared_ptr<const MeshView> view() const { return view_.load(); }
+  std::shared_ptr<const SpecSnapshot> view() const { return view_.load(); }
 
   void on_store_change(const std::vector<ObjectKey>& keys) {
     std::vector<ObjectKey> changed;
@@ -338,9 +340,9 @@ class StoreMeshSpec final : public MeshSpec {
 
   // The changed keys; empty if only problems or has_synced() changed; nullopt if nothing did.
   std::optional<std::vector<ObjectKey>> publish() {
-    auto next = std::make_shared<MeshView>();
-    next->config.proxy.cluster_domain = cluster_domain_;  // if there is no MeshConfig
-    next->namespaces = namespaces_;
+    auto next = std::make_shared<SpecSnapshot>(*view());
+    next->config = default_config_;  // if there is no MeshConfig
+    next->namespaces = {namespaces_.begin(), namespaces_.end()};
     // Until the first valid state nothing is published if the MeshConfig is invalid, since its
     // defaults might be less strict than intended; nor if a CA is invalid, since another one would
     // sign in its place; nor if a Denylist cannot be read, since it may deny a stolen identity; nor
@@ -350,24 +352,28 @@ class StoreMeshSpec final : public MeshSpec {
     settled_ = settled_ || (store_synced_ && config_known && are_read(objects_.configs) &&
                             are_read(objects_.roots) && are_read(objects_.policies));
     next->synced = store_synced_ && settled_;
-    report_ignored(next->problems);
-    if (store_synced_) report_config(next->problems);
-    const auto moves = resolve(objects_, addresses_, *next);
+    std::vector<Problem> problems;
+    report_ignored(problems);
+    if (store_synced_) report_config(problems);
+    const auto moves = resolve(objects_, addresses_, *next, problems);
 
-    const auto before = view_.load();
+    const auto before = view();
     if (before->synced)
       for (const VirtualAddresses::Move& move : moves)
         log_.warning("service address moved",
                      {{"service", move.service.str()}, {"from", move.from}, {"to", move.to}});
-    std::vector<ObjectKey> changed = changed_keys(*before, *next);
-    if (!(before->config == next->config)) changed.push_back(config_key_);
-    const bool other = before->synced != next->synced || before->problems != next->problems;
+    std::vector<ObjectKey> changed = model::differing(*before, *next);
+    std::replace(changed.begin(), changed.end(), model::mesh_config_key(), config_key_);
+    const bool others = *problems_.load() != problems;
+    const bool other = before->synced != next->synced || others;
     if (next->synced && !before->synced)
       log_.info("mesh specification read",
                 {{"namespaces", std::to_string(next->namespaces.size())},
                  {"services", std::to_string(next->services.size())},
                  {"traffic_targets", std::to_string(next->targets.size())}});
     view_.publish(std::move(next));
+    if (others)
+      problems_.publish(std::make_shared<const std::vector<Problem>>(std::move(problems)));
     if (changed.empty() && !other) return std::nullopt;
     return changed;
   }
@@ -375,7 +381,7 @@ class StoreMeshSpec final : public MeshSpec {
   ObjectStore& store_;
   const std::string mesh_name_;
   const ObjectKey config_key_;
-  const std::string cluster_domain_;
+  const std::shared_ptr<const MeshConfig> default_config_;  // in effect without a MeshConfig
   const Kinds kinds_;
   LogSink& log_;
   MetricsSink& metrics_;
@@ -392,8 +398,9 @@ class StoreMeshSpec final : public MeshSpec {
   bool settled_ = false;
   VirtualAddresses addresses_;
 
-  SnapshotCell<MeshView> view_;
-  std::recursive_mutex notify_mutex_;  // taken after update_mutex_ is released
+  SnapshotCell<SpecSnapshot> view_;
+  SnapshotCell<std::vector<Problem>> problems_;  // without path and line
+  std::recursive_mutex notify_mutex_;            // taken after update_mutex_ is released
   Notifier<const std::vector<ObjectKey>&> notifier_;
   KeptConfig kept_;
   Subscription subscription_;

@@ -8,7 +8,7 @@
 #include "base/digest.hpp"
 #include "base/numbers.hpp"
 #include "model/ip_address.hpp"
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::inline v1::spec {

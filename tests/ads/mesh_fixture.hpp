@@ -14,7 +14,6 @@
 
 #include "certificate/issuance.hpp"
 #include "certificate/local_issuer.hpp"
-#include "lib/tables.hpp"
 #include "model/names.hpp"
 #include "model/secret_source.hpp"
 #include "osm/mesh_cataloger.hpp"
@@ -183,8 +182,8 @@ class TestMesh {
 
   void put(model::WorkloadEntry entry) {
     changes_.workloads.insert(entry.proxy);
-    mesh_.snapshot.workloads = with(mesh_.snapshot.workloads,
-                                    std::make_shared<const model::WorkloadEntry>(std::move(entry)));
+    mesh_.snapshot.workloads = mesh_.snapshot.workloads.with(
+        std::make_shared<const model::WorkloadEntry>(std::move(entry)));
   }
   void put(model::ServiceEntry entry) {
     changes_.services.insert(entry.name);
@@ -192,15 +191,14 @@ class TestMesh {
   }
   void put(model::TelemetryEntry entry) {
     changes_.telemetries.insert(entry.name);
-    mesh_.snapshot.telemetries =
-        with(mesh_.snapshot.telemetries,
-             std::make_shared<const model::TelemetryEntry>(std::move(entry)));
+    mesh_.snapshot.telemetries = mesh_.snapshot.telemetries.with(
+        std::make_shared<const model::TelemetryEntry>(std::move(entry)));
   }
   void remove_service(const ServiceName& name) {
     changes_.services.insert(name);
     changes_.endpoints.insert(name);
-    mesh_.snapshot.services = without(mesh_.snapshot.services, name);
-    mesh_.snapshot.endpoints = without(mesh_.snapshot.endpoints, name);
+    mesh_.snapshot.services = mesh_.snapshot.services.without(name);
+    mesh_.snapshot.endpoints = mesh_.snapshot.endpoints.without(name);
   }
   void set_domains(const std::vector<std::string>& accepted,
                    const std::vector<std::string>& allowed) {
@@ -215,7 +213,7 @@ class TestMesh {
   }
   void remove_workload(const model::ProxyKey& key) {
     changes_.workloads.insert(key);
-    mesh_.snapshot.workloads = without(mesh_.snapshot.workloads, key);
+    mesh_.snapshot.workloads = mesh_.snapshot.workloads.without(key);
   }
   void set_endpoints(std::vector<std::string> addresses) {
     model::ServiceEndpoints endpoints{translate_test::kServerService, {}};

@@ -79,7 +79,7 @@ struct Shop : Mesh {
 };
 
 template <class V>
-void check_same_content(const model::Table<V>& a, const model::Table<V>& b) {
+void check_same_content(const Table<V>& a, const Table<V>& b) {
   REQUIRE(a.size() == b.size());
   for (auto left = a.begin(), right = b.begin(); left != a.end(); ++left, ++right)
     CHECK(**left == **right);
@@ -102,7 +102,7 @@ void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot&
 
 // Adds the keys that differ. The others keep their pointers.
 template <class V, class Keys>
-void add_differing(const model::Table<V>& before, const model::Table<V>& after, Keys& differing) {
+void add_differing(const Table<V>& before, const Table<V>& after, Keys& differing) {
   for (const auto& entry : before) {
     const auto now = after.find(entry->key());
     if (now == entry) continue;
@@ -114,7 +114,7 @@ void add_differing(const model::Table<V>& before, const model::Table<V>& after, 
 }
 
 template <class V, class Keys>
-void check_told(const model::Table<V>& before, const model::Table<V>& after, const Keys& told) {
+void check_told(const Table<V>& before, const Table<V>& after, const Keys& told) {
   Keys differing;
   add_differing(before, after, differing);
   CHECK(told == differing);

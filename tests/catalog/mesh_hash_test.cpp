@@ -27,7 +27,7 @@ model::ServiceEntry entry(const std::string& name, const std::string& ip) {
 
 model::MeshSnapshot snapshot(std::vector<std::shared_ptr<const model::ServiceEntry>> services) {
   model::MeshSnapshot out;
-  out.services = model::Table<model::ServiceEntry>(std::move(services));
+  out.services = Table<model::ServiceEntry>(std::move(services));
   return out;
 }
 
@@ -58,12 +58,12 @@ TEST_SUITE("catalog::MeshHash") {
     add(snapshot({a, b}));
     add(snapshot({shared(entry("a", "10.0.0.2")), shared(entry("b", "10.0.0.1"))}));
     model::MeshSnapshot mesh = snapshot({a});
-    mesh.policies = model::Table<model::IdentityPolicy>({shared(model::IdentityPolicy{
+    mesh.policies = Table<model::IdentityPolicy>({shared(model::IdentityPolicy{
         identity("store"), std::make_shared<const std::vector<model::Upstream>>(), {}})});
     add(mesh);
     model::IdentityPolicy allowed = **mesh.policies.begin();
     allowed.inbound.emplace_back().sources = {identity("buyer")};
-    mesh.policies = model::Table<model::IdentityPolicy>({shared(allowed)});
+    mesh.policies = Table<model::IdentityPolicy>({shared(allowed)});
     add(mesh);
     mesh.config.proxy.permissive = true;
     add(mesh);
@@ -87,9 +87,9 @@ TEST_SUITE("catalog::MeshHash") {
       model::WorkloadEntry workload;
       workload.denial_origin = origin;
       model::MeshSnapshot out = snapshot({shared(service)});
-      out.clients = model::Table<model::ClientPolicy>({shared(client)});
-      out.workloads = model::Table<model::WorkloadEntry>({shared(workload)});
-      out.telemetries = model::Table<model::TelemetryEntry>(
+      out.clients = Table<model::ClientPolicy>({shared(client)});
+      out.workloads = Table<model::WorkloadEntry>({shared(workload)});
+      out.telemetries = Table<model::TelemetryEntry>(
           {shared(model::TelemetryEntry{.name = {kNs, "log"}, .origin = origin})});
       return out;
     };

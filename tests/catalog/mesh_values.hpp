@@ -101,10 +101,10 @@ inline Workload workload(const std::string& name, const std::string& uuid,
 }
 
 template <class T>
-SharedList<T> shared(std::vector<T> values) {
+Table<T> shared(std::vector<T> values) {
   SharedList<T> out;
   for (T& value : values) out.push_back(std::make_shared<const T>(std::move(value)));
-  return out;
+  return Table<T>(std::move(out));
 }
 
 }  // namespace osm::inline v1::catalog::values

@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "lib/tables.hpp"
 #include "mesh_values.hpp"
 
 using namespace osm;
@@ -34,8 +33,8 @@ RouteObjects route_objects() {
 using Split = std::vector<WeightedCluster>;
 
 struct Mesh {
-  model::Table<model::ServiceEntry> services;
-  model::Table<model::TargetEntry> targets;
+  Table<model::ServiceEntry> services;
+  Table<model::TargetEntry> targets;
 
   void add_service(const std::string& name, const std::vector<std::string>& accounts,
                    std::optional<Split> split = {}) {
@@ -43,19 +42,18 @@ struct Mesh {
     entry.name = service_name(name);
     for (const std::string& account : accounts) entry.identities.push_back(identity(account));
     entry.split = std::move(split);
-    services = with(services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
+    services = services.with(std::make_shared<const model::ServiceEntry>(std::move(entry)));
   }
   void add_idle(const ServiceName& name, std::optional<Split> split = {}) {
     model::ServiceEntry entry;
     entry.name = name;
     entry.idle = true;
     entry.split = std::move(split);
-    services = with(services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
+    services = services.with(std::make_shared<const model::ServiceEntry>(std::move(entry)));
   }
   void add_target(const smi::TrafficTarget& target) {
-    targets =
-        with(targets,
-             std::make_shared<const model::TargetEntry>(resolve_target(target, route_objects())));
+    targets = targets.with(
+        std::make_shared<const model::TargetEntry>(resolve_target(target, route_objects())));
   }
   void allow(const std::string& source, const std::string& destination) {
     add_target(
@@ -252,7 +250,7 @@ TEST_SUITE("catalog::resolve_policy") {
       entry.outside = true;
       if (split) entry.split = {{service_name("a"), 1}};
       mesh.services =
-          with(mesh.services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
+          mesh.services.with(std::make_shared<const model::ServiceEntry>(std::move(entry)));
     }
     CHECK(resolve_permissive(mesh.services, false) ==
           Upstreams{whole("a"), whole("b"), whole("c")});

@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "lib/tables.hpp"
 #include "mesh_values.hpp"
 #include "model/own_ports.hpp"
 
@@ -135,9 +134,8 @@ TEST_SUITE("catalog::resolve_service") {
     CHECK_FALSE(resolve_service(unknown, nullptr).outside);
     unknown.selector.clear();
     CHECK(resolve_service(unknown, nullptr).outside);
-    model::Table<model::ServiceEntry> services;
-    services =
-        with(services, std::make_shared<const model::ServiceEntry>(resolved({}, true, true)));
+    Table<model::ServiceEntry> services;
+    services = services.with(std::make_shared<const model::ServiceEntry>(resolved({}, true, true)));
     CHECK(check_outside(services, true).empty());
     const auto problems = check_outside(services, false);
     REQUIRE(problems.size() == 1);

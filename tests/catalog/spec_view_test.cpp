@@ -42,7 +42,7 @@ TEST_SUITE("catalog::SpecView") {
     v.spec.put(target("other", "store", {"guest"}, {}));
     const std::map<ObjectKey, bool> first{{target_key("buyer"), true}};
     CHECK(v.after({target_key("buyer")}).objects == first);
-    const auto held = model::find(v.view.objects().targets, target_key("other"));
+    const auto held = v.view.objects().targets.find({kNs, "other"});
     REQUIRE(held);
     CHECK(held->sources == std::vector<ServiceAccount>{{kNs, "buyer"}});
     const std::map<ObjectKey, bool> second{{target_key("other"), true}};
@@ -57,7 +57,7 @@ TEST_SUITE("catalog::SpecView") {
     const std::map<ObjectKey, bool> changes{{target_key("buyer"), false},
                                             {target_key("middle"), true}};
     CHECK(v.after({target_key("middle"), target_key("buyer")}).objects == changes);
-    CHECK(v.view.objects().targets == v.spec.list_traffic_targets());
+    CHECK(v.view.objects().targets.list() == v.spec.list_traffic_targets());
   }
 
   TEST_CASE("a namespace that turns has every object compared") {

@@ -30,7 +30,7 @@ std::shared_ptr<const model::MeshSnapshot> mesh() {
   entry->proxy = kProxy;
   entry->workload.name = {"shop", "web-1"};
   entry->workload.proxy_id = kProxy.id;
-  snapshot->workloads = model::Table<model::WorkloadEntry>({entry});
+  snapshot->workloads = Table<model::WorkloadEntry>({entry});
   return snapshot;
 }
 

@@ -43,14 +43,14 @@ void read_record(const std::string& text) {
 }
 
 // The proxies of the mesh: a fixed one for each number.
-model::Table<model::WorkloadEntry> workloads_of(std::size_t count) {
+Table<model::WorkloadEntry> workloads_of(std::size_t count) {
   std::vector<std::shared_ptr<const model::WorkloadEntry>> entries;
   for (std::size_t i = 0; i < count; ++i) {
     model::WorkloadEntry entry;
     entry.proxy = {"shop", ProxyId("box-" + std::to_string(i)), WorkloadKind::kMachine};
     entries.push_back(std::make_shared<const model::WorkloadEntry>(std::move(entry)));
   }
-  return model::Table<model::WorkloadEntry>(std::move(entries));
+  return Table<model::WorkloadEntry>(std::move(entries));
 }
 
 void read_reports(Choices& choices) {

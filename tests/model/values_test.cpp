@@ -2,7 +2,6 @@
 // written as documented.
 #include <doctest/doctest.h>
 
-#include "lib/tables.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/object.hpp"
 #include "osm/values/proxy.hpp"
@@ -150,8 +149,8 @@ TEST_SUITE("model::MeshSnapshot") {
 
     const auto own = std::make_shared<const std::vector<model::Upstream>>(
         std::vector{model::Upstream{{"ns", "own"}, true, true, {}}});
-    snapshot.policies = with(snapshot.policies, std::make_shared<const model::IdentityPolicy>(
-                                                    model::IdentityPolicy{identity, own, {}}));
+    snapshot.policies = snapshot.policies.with(
+        std::make_shared<const model::IdentityPolicy>(model::IdentityPolicy{identity, own, {}}));
     CHECK(snapshot.upstreams_of(identity) == own);
     CHECK(snapshot.upstreams_of({"ns", "other"})->empty());
 

@@ -209,7 +209,7 @@ TEST_SUITE("root_rotation evidence") {
     denied.denied = "Denylist osm-system/stolen denies it";
     const auto all = root_rotation::sum_up(
         {{"a", root_rotation::to_text(root_rotation::ReplicaView{.follows = "f"})}}, "f",
-        model::Table<model::WorkloadEntry>({std::make_shared<const model::WorkloadEntry>(denied)}),
+        Table<model::WorkloadEntry>({std::make_shared<const model::WorkloadEntry>(denied)}),
         {{root_rotation::number_of(denied.proxy), 0}});
     CHECK(all.evidence.absent == 0);
     CHECK(all.met.size() == 1);  // it may be permitted again

@@ -131,7 +131,7 @@ struct Proxies {
     workloads.push_back(name);
     connected[name] = {};
   }
-  model::Table<model::WorkloadEntry> table() const {
+  Table<model::WorkloadEntry> table() const {
     std::vector<std::shared_ptr<const model::WorkloadEntry>> entries;
     for (const std::string& name : workloads) {
       model::WorkloadEntry entry;
@@ -139,7 +139,7 @@ struct Proxies {
       entry.workload.name = {"shop", name};
       entries.push_back(std::make_shared<const model::WorkloadEntry>(entry));
     }
-    return model::Table<model::WorkloadEntry>(std::move(entries));
+    return Table<model::WorkloadEntry>(std::move(entries));
   }
   model::CertificateProgress progress() const {
     model::CertificateProgress progress{.workloads = table()};

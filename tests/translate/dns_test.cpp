@@ -131,7 +131,7 @@ TEST_SUITE("translate::dns") {
     model::WorkloadEntry entry{.proxy = {"client", workload.proxy_id}, .workload = workload};
     entry.dns = true;
     mesh.snapshot.workloads =
-        with(mesh.snapshot.workloads, std::make_shared<const model::WorkloadEntry>(entry));
+        mesh.snapshot.workloads.with(std::make_shared<const model::WorkloadEntry>(entry));
     CHECK(translate::class_of(mesh.snapshot, workload).dns);
   }
 }

@@ -45,9 +45,8 @@ model::EgressGrant http(Names hosts, std::vector<RoutePolicy> routes = {}) {
 
 Mesh with_grants(std::vector<model::EgressGrant> grants) {
   Mesh mesh = worked_example();
-  mesh.snapshot.clients =
-      with(mesh.snapshot.clients, std::make_shared<const model::ClientPolicy>(
-                                      model::ClientPolicy{kClient, {}, std::move(grants)}));
+  mesh.snapshot.clients = mesh.snapshot.clients.with(std::make_shared<const model::ClientPolicy>(
+      model::ClientPolicy{kClient, {}, std::move(grants)}));
   return mesh;
 }
 
@@ -110,9 +109,8 @@ TEST_SUITE("translate.egress") {
 
   TEST_CASE("a client without a Service gets a listener for its Egresses alone") {
     Mesh mesh;
-    mesh.snapshot.clients =
-        with(mesh.snapshot.clients, std::make_shared<const model::ClientPolicy>(model::ClientPolicy{
-                                        kClient, {}, {grant({{Port{5432}, kTcp}})}}));
+    mesh.snapshot.clients = mesh.snapshot.clients.with(std::make_shared<const model::ClientPolicy>(
+        model::ClientPolicy{kClient, {}, {grant({{Port{5432}, kTcp}})}}));
     CHECK(names_of(chains(mesh)) == Names{"egress-tcp.5432"});
     CHECK(mesh.names(client_class(), XdsType::kCluster) == Names{kDialled});
     CHECK(mesh.names(server_class(), XdsType::kListener) == Names{"inbound-listener"});

@@ -114,7 +114,7 @@ void put_random_egress(Random& random, Mesh& mesh, const ServiceIdentity& identi
       grant.connections.max_connections = static_cast<std::uint32_t>(random() % 3);
   }
   mesh.snapshot.clients =
-      with(mesh.snapshot.clients, std::make_shared<const model::ClientPolicy>(std::move(client)));
+      mesh.snapshot.clients.with(std::make_shared<const model::ClientPolicy>(std::move(client)));
 }
 
 Mesh random_mesh(Random& random) {

@@ -56,7 +56,7 @@ TEST_SUITE("translate leaving ports") {
     const auto before = keys(mesh, own);
     CHECK(before.size() >= 2);
     CHECK(keys(mesh, leaving) == before);
-    mesh.snapshot.services = without(mesh.snapshot.services, kServerService);
+    mesh.snapshot.services = mesh.snapshot.services.without(kServerService);
     CHECK(keys(mesh, leaving) == before);
     CHECK(keys(mesh, {kServer, {}}).empty());
   }

@@ -414,7 +414,7 @@ TEST_SUITE("translate::listener") {
       auto policy = *mesh.snapshot.policies.find(kServer);
       policy.denied = {kClient};
       mesh.snapshot.policies =
-          with(mesh.snapshot.policies, std::make_shared<const model::IdentityPolicy>(policy));
+          mesh.snapshot.policies.with(std::make_shared<const model::IdentityPolicy>(policy));
     }
     SUBCASE("in permissive mode") { mesh.permissive(); }
     const auto chain = chain_of();

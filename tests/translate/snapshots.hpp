@@ -15,7 +15,6 @@
 #include "envoy/config/endpoint/v3/endpoint.pb.h"
 #include "envoy/config/listener/v3/listener.pb.h"
 #include "envoy/config/route/v3/route.pb.h"
-#include "lib/tables.hpp"
 #include "translate/translate.hpp"
 
 namespace osm::translate_test {
@@ -69,13 +68,13 @@ struct Mesh {
 
   Mesh& put(model::ServiceEntry entry) {
     snapshot.services =
-        with(snapshot.services, std::make_shared<const model::ServiceEntry>(std::move(entry)));
+        snapshot.services.with(std::make_shared<const model::ServiceEntry>(std::move(entry)));
     return *this;
   }
 
   Mesh& put(model::ServiceEndpoints endpoints) {
-    snapshot.endpoints = with(
-        snapshot.endpoints, std::make_shared<const model::ServiceEndpoints>(std::move(endpoints)));
+    snapshot.endpoints = snapshot.endpoints.with(
+        std::make_shared<const model::ServiceEndpoints>(std::move(endpoints)));
     return *this;
   }
 
@@ -86,7 +85,7 @@ struct Mesh {
         std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams)),
         std::move(inbound)};
     snapshot.policies =
-        with(snapshot.policies, std::make_shared<const model::IdentityPolicy>(std::move(policy)));
+        snapshot.policies.with(std::make_shared<const model::IdentityPolicy>(std::move(policy)));
     return *this;
   }
 

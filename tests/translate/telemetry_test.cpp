@@ -32,8 +32,8 @@ Mesh logging(AccessLogFormat format, bool exported = false, Protocol protocol = 
         {"server", "collector"},
         {"collector.example", Port{4317}, std::chrono::milliseconds(250)},
         {{"agent", "%REQ(USER-AGENT)%"}, {"team", "books"}}};
-  mesh.snapshot.telemetries = with(mesh.snapshot.telemetries,
-                                   std::make_shared<const model::TelemetryEntry>(std::move(entry)));
+  mesh.snapshot.telemetries = mesh.snapshot.telemetries.with(
+      std::make_shared<const model::TelemetryEntry>(std::move(entry)));
   return mesh;
 }
 
@@ -175,8 +175,8 @@ TEST_SUITE("translate Telemetry") {
     const auto before = mesh.encoded(of, XdsType::kListener, "inbound-listener")->any;
     model::TelemetryEntry moved = **mesh.snapshot.telemetries.begin();
     moved.collector->server.host = "10.0.0.9";
-    mesh.snapshot.telemetries = with(
-        mesh.snapshot.telemetries, std::make_shared<const model::TelemetryEntry>(std::move(moved)));
+    mesh.snapshot.telemetries = mesh.snapshot.telemetries.with(
+        std::make_shared<const model::TelemetryEntry>(std::move(moved)));
     CHECK(mesh.encoded(of, XdsType::kListener, "inbound-listener")->any == before);
     CHECK(mesh.cluster(of, kCollectorCluster).type() == Cluster::STATIC);
   }

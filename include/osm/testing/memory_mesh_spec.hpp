@@ -67,8 +67,6 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
 
  private:
   struct State;
-  template <class T>
-  void put_object(const T& object);
   std::unique_ptr<State> state_;
 };
 

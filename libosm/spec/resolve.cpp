@@ -1,9 +1,8 @@
-#include "spec/mesh_view.hpp"
+#include "spec/resolve.hpp"
 
 #include <algorithm>
-#include <tuple>
 
-#include "model/spec_objects.hpp"
+#include "model/spec_tables.hpp"
 #include "spec/fields.hpp"
 #include "spec/yaml.hpp"
 
@@ -15,11 +14,18 @@ using model::key_of;
 ObjectKey service_key(const ServiceName& name) { return {kinds::kService, name.ns, name.name}; }
 
 template <class T>
-void list_valid(const DecodedKind<T>& kind, SharedList<T>& list, std::vector<Problem>& problems) {
+SharedList<T> valid(const DecodedKind<T>& kind, std::vector<Problem>& problems) {
+  SharedList<T> list;
   for (const auto& [key, entry] : kind.entries) {
     if (entry.value) list.push_back(entry.value);
     problems.insert(problems.end(), entry.problems.begin(), entry.problems.end());
   }
+  return list;
+}
+
+template <class T>
+void take(Table<T>& table, SharedList<T> list) {
+  if (table.list() != list) table = Table<T>::sorted(std::move(list));
 }
 
 template <class T>
@@ -28,21 +34,23 @@ const T* find(const DecodedKind<T>& kind, const ObjectKey& key) {
   return at == kind.entries.end() ? nullptr : at->second.value.get();
 }
 
-void drop_shared_apexes(MeshView& view) {
+void drop_shared_apexes(SharedList<smi::TrafficSplit>& splits, std::vector<Problem>& problems) {
   std::map<ServiceName, smi::ObjectName> owners;
-  std::erase_if(view.splits, [&](const auto& split) {
+  std::erase_if(splits, [&](const auto& split) {
     const auto [owner, first] = owners.emplace(split->service, split->name);
     if (first) return false;
-    view.problems.push_back({ErrorCode::kDuplicateObject, key_of(*split), "", 0, "spec.service",
-                             "TrafficSplit " + owner->second.str() + " already splits Service " +
-                                 split->service.str() + " and is used; merge the two"});
+    problems.push_back({ErrorCode::kDuplicateObject, key_of(*split), "", 0, "spec.service",
+                        "TrafficSplit " + owner->second.str() + " already splits Service " +
+                            split->service.str() + " and is used; merge the two"});
     return true;
   });
 }
 
 class References {
  public:
-  References(const DecodedObjects& objects, MeshView& view) : objects_(objects), view_(view) {}
+  References(const DecodedObjects& objects, const Table<Service>& services,
+             std::vector<Problem>& problems)
+      : objects_(objects), services_(services), problems_(problems) {}
 
   void check(const smi::TrafficTarget& target) {
     for (const smi::TrafficTargetRule& rule : target.rules) {
@@ -74,9 +82,7 @@ class References {
   }
 
  private:
-  bool known(const ServiceName& name) const {
-    return model::find(view_.services, service_key(name)) != nullptr;
-  }
+  bool known(const ServiceName& name) const { return services_.find(name) != nullptr; }
 
   static std::string missing(const ObjectKey& key) {
     return key.str() + " is not there, or is invalid and left out";
@@ -96,63 +102,38 @@ class References {
   }
 
   void dangling(const ObjectKey& object, std::string field, std::string cause) {
-    view_.problems.push_back(
+    problems_.push_back(
         {ErrorCode::kDanglingReference, object, "", 0, std::move(field), std::move(cause)});
   }
 
   const DecodedObjects& objects_;
-  MeshView& view_;
+  const Table<Service>& services_;
+  std::vector<Problem>& problems_;
 };
 
 }  // namespace
 
 std::vector<VirtualAddresses::Move> resolve(const DecodedObjects& objects,
-                                            VirtualAddresses& addresses, MeshView& view) {
-  list_valid(objects.services, view.services, view.problems);
-  list_valid(objects.accounts, view.accounts, view.problems);
-  list_valid(objects.route_groups, view.route_groups, view.problems);
-  list_valid(objects.tcp_routes, view.tcp_routes, view.problems);
-  list_valid(objects.targets, view.targets, view.problems);
-  list_valid(objects.splits, view.splits, view.problems);
-  for (const auto& [key, entry] : objects.configs.entries) {
-    if (entry.value) view.config = *entry.value;
-    view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
-  }
-  for (const auto& [key, entry] : objects.roots.entries) {
-    if (entry.value) view.roots.emplace(key, entry.value);
-    view.problems.insert(view.problems.end(), entry.problems.begin(), entry.problems.end());
-  }
-  list_valid(objects.policies, view.policies, view.problems);
-  auto moves = addresses.settle(view.services, view.problems);
-  drop_shared_apexes(view);
-  References references(objects, view);
-  for (const auto& target : view.targets) references.check(*target);
-  for (const auto& split : view.splits) references.check(*split);
-  std::sort(view.problems.begin(), view.problems.end());
+                                            VirtualAddresses& addresses, SpecSnapshot& snapshot,
+                                            std::vector<Problem>& problems) {
+  auto services = valid(objects.services, problems);
+  auto splits = valid(objects.splits, problems);
+  auto moves = addresses.settle(services, problems);
+  drop_shared_apexes(splits, problems);
+  take(snapshot.services, std::move(services));
+  take(snapshot.accounts, valid(objects.accounts, problems));
+  take(snapshot.http_routes, valid(objects.route_groups, problems));
+  take(snapshot.tcp_routes, valid(objects.tcp_routes, problems));
+  take(snapshot.targets, valid(objects.targets, problems));
+  take(snapshot.splits, std::move(splits));
+  take(snapshot.policies, valid(objects.policies, problems));
+  take(snapshot.roots, valid(objects.roots, problems));
+  for (auto& config : valid(objects.configs, problems)) snapshot.config = std::move(config);
+  References references(objects, snapshot.services, problems);
+  for (const auto& target : snapshot.targets) references.check(*target);
+  for (const auto& split : snapshot.splits) references.check(*split);
+  std::sort(problems.begin(), problems.end());
   return moves;
-}
-
-std::vector<ObjectKey> changed_keys(const MeshView& before, const MeshView& after) {
-  std::vector<ObjectKey> changed;
-  model::add_differing(before.services, after.services, changed);
-  model::add_differing(before.accounts, after.accounts, changed);
-  model::add_differing(before.route_groups, after.route_groups, changed);
-  model::add_differing(before.tcp_routes, after.tcp_routes, changed);
-  model::add_differing(before.targets, after.targets, changed);
-  model::add_differing(before.splits, after.splits, changed);
-  model::add_differing(before.policies, after.policies, changed);
-  for (const auto& [key, root] : before.roots) {
-    const auto at = after.roots.find(key);
-    if (at == after.roots.end() || at->second != root) changed.push_back(key);
-  }
-  for (const auto& [key, root] : after.roots)
-    if (!before.roots.contains(key)) changed.push_back(key);
-  std::vector<std::string> namespaces;
-  std::set_symmetric_difference(before.namespaces.begin(), before.namespaces.end(),
-                                after.namespaces.begin(), after.namespaces.end(),
-                                std::back_inserter(namespaces));
-  for (std::string& ns : namespaces) changed.push_back({kinds::kNamespace, "", std::move(ns)});
-  return changed;
 }
 
 }  // namespace osm::inline v1::spec
