@@ -1,8 +1,7 @@
-#include "join_answers.hpp"
-
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -10,8 +9,9 @@
 #include <string_view>
 
 #include "base/json.hpp"
+#include "osm/net/admin_routes.hpp"
 
-namespace osm::cli {
+namespace osm::inline v1::net {
 namespace {
 
 namespace json = boost::json;
@@ -58,11 +58,6 @@ void merge_by(json::object& answer, std::string_view list, std::string_view name
   answer[list] = std::move(merged);
 }
 
-json::object object_of(ReplicaAnswer& answer) {
-  json::object* fields = answer.answer.if_object();
-  return fields == nullptr ? json::object() : std::move(*fields);
-}
-
 void name_replica(json::object& answer, std::string_view list, const std::string& replica) {
   json::value* items = answer.if_contains(list);
   if (items == nullptr || !items->is_array()) return;
@@ -101,32 +96,22 @@ void keep_own(json::object& answer, const std::string& replica,
 
 }  // namespace
 
-bool is_split(std::string_view path) {
-  constexpr std::string_view kSplit[] = {"/v1/proxies",      "/v1/providers", "/v1/problems",
-                                         "/v1/certificates", "/v1/roots",     "/v1/roots/distrust",
-                                         "/v1/vm/drained"};
-  return std::find(std::begin(kSplit), std::end(kSplit), path) != std::end(kSplit);
-}
-
-json::value join_answers(std::string_view path, std::vector<ReplicaAnswer> answers) {
+std::string join_answers(const AdminRoute& route, const std::vector<ReplicaAnswer>& answers) {
   json::object joined;
   std::set<std::string> answered;
   for (const ReplicaAnswer& answer : answers) answered.insert(answer.replica);
-  for (ReplicaAnswer& answer : answers) {
-    const bool first = &answer == &answers.front();
-    json::object fields = object_of(answer);
-    if (path == "/v1/proxies") keep_own(fields, answer.replica, answered);
-    if (path == "/v1/providers") name_replica(fields, "providers", answer.replica);
-    if (first)
-      joined = std::move(fields);
-    else
-      merge(joined, fields);
+  for (const ReplicaAnswer& answer : answers) {
+    auto fields = parse_json_object(answer.body, answer.replica);
+    if (!fields.ok()) continue;
+    if (route.merge == AdminMerge::kOwnProxies) keep_own(*fields, answer.replica, answered);
+    if (route.merge == AdminMerge::kUniteOfEach)
+      name_replica(*fields, route.fields, answer.replica);
+    merge(joined, *fields);
   }
   // A certificate is claimed if its proxy is connected to any controller.
-  if (path == "/v1/proxies") merge_by(joined, "expected", "common_name");
-  // Only the controller that takes the steps of a rotation knows what a root waits for.
-  if (path == "/v1/roots") merge_by(joined, "roots", "name");
-  return joined;
+  if (route.merge == AdminMerge::kOwnProxies) merge_by(joined, "expected", "common_name");
+  if (route.merge == AdminMerge::kUniteByName) merge_by(joined, route.fields, "name");
+  return json::serialize(joined);
 }
 
-}  // namespace osm::cli
+}  // namespace osm::inline v1::net

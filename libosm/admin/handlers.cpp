@@ -1,21 +1,14 @@
-#include "osm/net/admin_api.hpp"
+#include "admin/handlers.hpp"
 
 #include <chrono>
 #include <utility>
 
 #include "admin/admin_json.hpp"
-#include "admin/explain.hpp"
-#include "admin/graph.hpp"
-#include "admin/objects.hpp"
-#include "admin/vm_bootstrap.hpp"
-#include "admin/vm_drain.hpp"
-#include "admin/vm_token.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/net/router.hpp"
 #include "osm/object_store.hpp"
 #include "osm/values/denylist.hpp"
 #include "osm/values/proxy.hpp"
@@ -24,26 +17,6 @@ namespace osm::inline v1::admin {
 namespace {
 
 namespace json = boost::json;
-
-net::Response list_proxies(const net::AdminApiOptions& options) {
-  json::array proxies;
-  const SteadyTime now = options.runtime.clock.steady_now();
-  for (const Proxy& proxy : options.control_plane.list_proxies())
-    proxies.push_back(to_json(proxy, now));
-  const MeshCataloger& catalog = options.control_plane.catalog();
-  json::array participants;
-  for (const ProxyId& proxy : catalog.list_participants()) participants.emplace_back(proxy.str());
-  return answer(json::object{{"proxies", std::move(proxies)},
-                             {"expected", list(catalog.list_proxy_certificates())},
-                             {"participants", std::move(participants)}});
-}
-
-Result<net::Response> config_dump(const net::AdminApiOptions& options,
-                                  const net::Request& request) {
-  OSM_TRY(const std::string name, request.required("name"));
-  OSM_TRY(std::string dump, options.control_plane.config_dump(name));
-  return net::json_response(std::move(dump));
-}
 
 Result<ServiceIdentity> identity_parameter(const net::Request& request, const char* name) {
   OSM_TRY(const std::string text, request.required(name));
@@ -62,6 +35,34 @@ bool concerns(const Problem& problem, const ServiceIdentity& source,
   // A file that cannot be read may hold anything.
   return problem.object.kind.empty() || problem.object.ns == source.ns ||
          problem.object.ns == destination.ns;
+}
+
+std::string_view state_of(const ProviderStatus& provider) {
+  if (!provider.failure.empty()) return "failed";
+  if (!provider.synced) return "not synced";
+  return provider.stale ? "stale" : "current";
+}
+
+}  // namespace
+
+Result<net::Response> list_proxies(const net::AdminApiOptions& options, const net::Request&) {
+  json::array proxies;
+  const SteadyTime now = options.runtime.clock.steady_now();
+  for (const Proxy& proxy : options.control_plane.list_proxies())
+    proxies.push_back(to_json(proxy, now));
+  const MeshCataloger& catalog = options.control_plane.catalog();
+  json::array participants;
+  for (const ProxyId& proxy : catalog.list_participants()) participants.emplace_back(proxy.str());
+  return answer(json::object{{"proxies", std::move(proxies)},
+                             {"expected", list(catalog.list_proxy_certificates())},
+                             {"participants", std::move(participants)}});
+}
+
+Result<net::Response> config_dump(const net::AdminApiOptions& options,
+                                  const net::Request& request) {
+  OSM_TRY(const std::string name, request.required("name"));
+  OSM_TRY(std::string dump, options.control_plane.config_dump(name));
+  return net::json_response(std::move(dump));
 }
 
 Result<net::Response> check_policy(const net::AdminApiOptions& options,
@@ -90,42 +91,35 @@ Result<net::Response> check_policy(const net::AdminApiOptions& options,
                    {"problems", std::move(problems)}});
 }
 
-net::Response list_certificates(const net::AdminApiOptions& options) {
+Result<net::Response> list_certificates(const net::AdminApiOptions& options, const net::Request&) {
   json::array certificates;
   for (const auto& certificate : options.certificates.list_certificates())
     certificates.push_back(to_json(*certificate));
   return answer(json::object{{"certificates", std::move(certificates)}});
 }
 
-net::Response list_roots(const net::AdminApiOptions& options) {
+Result<net::Response> list_roots(const net::AdminApiOptions& options, const net::Request&) {
   json::array roots;
   if (options.root_rotation) roots = list(options.root_rotation->status());
   return answer(json::object{{"roots", std::move(roots)}});
 }
 
-// GET tells what the end of a root's trust cuts; POST ends it.
-template <bool kNow>
 Result<net::Response> distrust(const net::AdminApiOptions& options, const net::Request& request) {
   OSM_TRY(const std::string name, request.required("root"));
   if (!options.root_rotation)
     return Error{ErrorCode::kNotFound, "root " + name + ": this mesh rotates no roots"};
-  OSM_TRY(const DistrustEffect effect, options.root_rotation->distrust(name, kNow));
+  OSM_TRY(const DistrustEffect effect,
+          options.root_rotation->distrust(name, request.method == "POST"));
   return answer(to_json(effect));
 }
 
-net::Response list_problems(const net::AdminApiOptions& options) {
+Result<net::Response> list_problems(const net::AdminApiOptions& options, const net::Request&) {
   return answer(json::object{
       {"problems",
        list(options.problems ? options.problems() : options.control_plane.status().problems)}});
 }
 
-std::string_view state_of(const ProviderStatus& provider) {
-  if (!provider.failure.empty()) return "failed";
-  if (!provider.synced) return "not synced";
-  return provider.stale ? "stale" : "current";
-}
-
-net::Response list_providers(const net::AdminApiOptions& options) {
+Result<net::Response> list_providers(const net::AdminApiOptions& options, const net::Request&) {
   json::array providers;
   for (const ProviderStatus& provider : options.control_plane.status().providers)
     providers.push_back(json::object{{"name", provider.id},
@@ -135,7 +129,7 @@ net::Response list_providers(const net::AdminApiOptions& options) {
   return answer(json::object{{"providers", std::move(providers)}});
 }
 
-net::Response list_denied(const net::AdminApiOptions& options) {
+Result<net::Response> list_denied(const net::AdminApiOptions& options, const net::Request&) {
   json::array denied;
   const auto add = [&](const char* kind, const std::string& name, const Denial& denial) {
     denied.push_back(json::object{{"kind", kind},
@@ -149,7 +143,7 @@ net::Response list_denied(const net::AdminApiOptions& options) {
   return answer(json::object{{"denied", std::move(denied)}});
 }
 
-net::Response version(const net::AdminApiOptions& options) {
+Result<net::Response> version(const net::AdminApiOptions& options, const net::Request&) {
   return answer(json::object{{"version", options.version},
                              {"commit", options.commit},
                              {"envoy_api", "v3"},
@@ -181,47 +175,4 @@ Result<net::Response> object_status(const net::AdminApiOptions& options,
   return answer(to_json(status));
 }
 
-}  // namespace
-
 }  // namespace osm::inline v1::admin
-
-namespace osm::inline v1::net {
-
-Handler make_admin_api(const AdminApiOptions& options) {
-  using namespace admin;  // NOLINT: the handlers above
-  const auto plain = [&](auto handler) -> Handler {
-    return [options, handler](const Request&) { return handler(options); };
-  };
-  const auto route = [&](auto handler) -> Handler {
-    return [options, handler](const Request& request) {
-      Result<Response> response = handler(options, request);
-      return response.ok() ? *std::move(response) : error_response(response.error());
-    };
-  };
-  return Router()
-      .get("/v1/version", plain(version))
-      .get("/v1/proxies", plain(list_proxies))
-      .get("/v1/proxies/config_dump", route(config_dump))
-      .get("/v1/policy/check", route(check_policy))
-      .get("/v1/policy/explain", route(explain_call))
-      .get("/v1/graph", route(graph))
-      .get("/v1/problems", plain(list_problems))
-      .get("/v1/providers", plain(list_providers))
-      .get("/v1/status", route(object_status))
-      .get("/v1/objects", route(list_objects))
-      .post("/v1/objects/apply", route(apply_objects))
-      .post("/v1/objects/delete", route(delete_objects))
-      .get("/v1/certificates", plain(list_certificates))
-      .post("/v1/certificates/rotate", route(rotate))
-      .get("/v1/denied", plain(list_denied))
-      .get("/v1/roots", plain(list_roots))
-      .get("/v1/roots/distrust", route(distrust<false>))
-      .post("/v1/roots/distrust", route(distrust<true>))
-      .get("/v1/vm/subject", route(vm_subject))
-      .post("/v1/vm/bootstrap", route(bootstrap_vm))
-      .post("/v1/vm/tokens", route(vm_token))
-      .get("/v1/vm/drained", route(vm_drained))
-      .post("/v1/vm/drain", route(drain_vm));
-}
-
-}  // namespace osm::inline v1::net
