@@ -1,5 +1,6 @@
 #include "admin_client.hpp"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cstdlib>
@@ -10,8 +11,8 @@
 
 #include "base/json.hpp"
 #include "base/utf8.hpp"
-#include "join_answers.hpp"
 #include "osm/kubernetes/admin_access.hpp"
+#include "osm/net/admin_routes.hpp"
 #include "osm/net/http.hpp"
 #include "osm/runtime/own_runtime.hpp"
 
@@ -154,8 +155,8 @@ class AdminClient::Mesh final : public Controllers {
 
   Result<json::value> call(const AdminCall& call) override {
     OSM_TRY(const std::vector<kubernetes::RunningPod> replicas, find());
-    return call.method == "GET" && is_split(call.path) ? ask_all(call, replicas)
-                                                       : ask_any(call, replicas);
+    const net::AdminRoute* route = route_of(call);
+    return route ? ask_all(call, *route, replicas) : ask_any(call, replicas);
   }
 
  private:
@@ -177,6 +178,14 @@ class AdminClient::Mesh final : public Controllers {
     return decode(response, flags_.osm_namespace + '/' + replica);
   }
 
+  // The route of a call of which each controller knows a part; null: of another one.
+  const net::AdminRoute* route_of(const AdminCall& call) const {
+    const auto route = std::find_if(routes_.begin(), routes_.end(), [&](const auto& each) {
+      return each.method == call.method && each.path == call.path;
+    });
+    return route == routes_.end() || route->merge == net::AdminMerge::kFirst ? nullptr : &*route;
+  }
+
   // The first that knows: a proxy, and its certificate, is one controller's.
   Result<json::value> ask_any(const AdminCall& call,
                               const std::vector<kubernetes::RunningPod>& replicas) {
@@ -194,15 +203,15 @@ class AdminClient::Mesh final : public Controllers {
     return *error;
   }
 
-  Result<json::value> ask_all(const AdminCall& call,
+  Result<json::value> ask_all(const AdminCall& call, const net::AdminRoute& route,
                               const std::vector<kubernetes::RunningPod>& replicas) {
-    std::vector<ReplicaAnswer> answers;
+    std::vector<net::ReplicaAnswer> answers;
     json::array unanswered;
     std::optional<Error> error;
     for (const auto& replica : replicas) {
       auto answer = ask(call, replica.name);
       if (answer.ok()) {
-        answers.push_back({replica.name, *std::move(answer)});
+        answers.push_back({replica.name, json::serialize(*answer)});
         continue;
       }
       if (!may_pass(answer.error())) return answer;
@@ -212,13 +221,14 @@ class AdminClient::Mesh final : public Controllers {
                 << ". The answer lacks what this controller knows\n";
     }
     if (answers.empty()) return *error;
-    json::value joined = join_answers(call.path, std::move(answers));
+    json::value joined = json::parse(net::join_answers(route, answers));
     if (!unanswered.empty()) joined.as_object()["unanswered"] = std::move(unanswered);
     return joined;
   }
 
   const MeshFlags flags_;
   const milliseconds timeout_;
+  const std::vector<net::AdminRoute> routes_ = net::admin_routes();
   OwnRuntime runtime_{{.least = LogLevel::kError}};
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<kubernetes::AdminAccess> access_;

@@ -83,33 +83,11 @@ std::string absolute(const std::string& path);
 // "\\u202e".
 inline std::string printable(std::string_view text) { return escape_controls(text, "\\x"); }
 
-// The commands with files of their own.
-void add_vm_bootstrap(CLI::App& vm, Flags& flags);
-void add_vm_token(CLI::App& vm, Flags& flags);
-void add_vm_join(CLI::App& vm, Flags& flags);
-void add_vm_renew(CLI::App& vm, Flags& flags);
-void add_vm_drain(CLI::App& vm, Flags& flags);
-void add_vm_leave(CLI::App& vm, Flags& flags);
-void add_proxy(CLI::App& root, Flags& flags);
-void add_policy(CLI::App& root, Flags& flags);
-void add_graph(CLI::App& root, Flags& flags);
-void add_check(CLI::App& root, Flags& flags);
-void add_problems(CLI::App& root, Flags& flags);
-void add_verify(CLI::App& root, Flags& flags);
-void add_namespace(CLI::App& root, Flags& flags);
-void add_metrics(CLI::App& root, Flags& flags);
-void add_mesh(CLI::App& root, Flags& flags);
-void add_completion(CLI::App& root, Flags& flags);
-void add_support(CLI::App& root, Flags& flags);
-void add_status(CLI::App& root, Flags& flags);
-void add_objects(CLI::App& root, Flags& flags);  // apply, get, delete, edit
-void add_edit(CLI::App& root, Flags& flags);
-void add_certificate(CLI::App& root, Flags& flags);
-void add_deny(CLI::App& root, Flags& flags);
-void add_migrate(CLI::App& root, Flags& flags);
-void add_install(CLI::App& root, Flags& flags);
-void add_upgrade(CLI::App& root, Flags& flags);
-void add_uninstall(CLI::App& root, Flags& flags);
+// Adds commands to `root`. Lifetime: `flags` outlives it.
+using AddCommands = void(CLI::App& root, Flags& flags);
+
+// One for each folder, and the command beside them.
+AddCommands add_cluster_commands, add_machine_commands, add_mesh_commands, add_completion;
 
 // `osm status` of an object: prints the last answer. Result: the exit code: kDone applied; kFailed
 // rejected or refused, or with `must_exist` not in the mesh; kNotYet not applied; or that of the

@@ -9,22 +9,11 @@
 #include "base/json.hpp"
 #include "command.hpp"
 #include "daemons/version.hpp"
-#include "show.hpp"
 
 namespace {
 
 namespace json = boost::json;
 using namespace osm::cli;
-
-void add_vm(CLI::App& root, Flags& flags) {
-  CLI::App* vm = root.add_subcommand("vm", "Machines of the mesh")->require_subcommand(1);
-  add_vm_bootstrap(*vm, flags);
-  add_vm_token(*vm, flags);
-  add_vm_join(*vm, flags);
-  add_vm_renew(*vm, flags);
-  add_vm_drain(*vm, flags);
-  add_vm_leave(*vm, flags);
-}
 
 void add_version(CLI::App& root, Flags& flags) {
   auto client_only = std::make_shared<bool>(false);
@@ -97,28 +86,9 @@ int main(int argc, char** argv) {
       "5 not yet done, it continues.\n"
       "`osm COMMAND --help` shows flags and examples.");
   Flags flags;
-  add_install(app, flags);
-  add_upgrade(app, flags);
-  add_uninstall(app, flags);
-  add_mesh(app, flags);
-  add_namespace(app, flags);
-  add_metrics(app, flags);
-  add_check(app, flags);
-  add_verify(app, flags);
-  add_vm(app, flags);
-  add_proxy(app, flags);
-  add_policy(app, flags);
-  add_graph(app, flags);
-  add_problems(app, flags);
-  query(app, flags, "providers",
-        "Endpoints providers in order of precedence, and whether they are current", "osm providers",
-        "/v1/providers", show_providers);
-  add_status(app, flags);
-  add_objects(app, flags);
-  add_certificate(app, flags);
-  add_deny(app, flags);
-  add_migrate(app, flags);
-  add_support(app, flags);
+  add_cluster_commands(app, flags);
+  add_machine_commands(app, flags);
+  add_mesh_commands(app, flags);
   add_completion(app, flags);
   add_version(app, flags);
   try {

@@ -1,4 +1,4 @@
-#include "admin/explain.hpp"
+#include "admin/handlers.hpp"
 
 #include <algorithm>
 #include <cctype>

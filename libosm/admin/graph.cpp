@@ -1,4 +1,4 @@
-#include "admin/graph.hpp"
+#include "admin/handlers.hpp"
 
 #include <set>
 #include <string>

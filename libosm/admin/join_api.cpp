@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "admin/admin_json.hpp"
+#include "admin/handlers.hpp"
 #include "admin/join_tokens.hpp"
 #include "admin/vm_bootstrap.hpp"
-#include "admin/vm_token.hpp"
 #include "base/check.hpp"
 #include "base/json.hpp"
 #include "base/times.hpp"

@@ -1,4 +1,4 @@
-#include "admin/objects.hpp"
+#include "admin/handlers.hpp"
 
 #include <boost/json.hpp>
 #include <chrono>

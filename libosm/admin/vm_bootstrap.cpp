@@ -5,6 +5,7 @@
 
 #include "admin/admin_json.hpp"
 #include "admin/grpc_bootstrap.hpp"
+#include "admin/handlers.hpp"
 #include "base/json.hpp"
 #include "base/times.hpp"
 #include "osm/certificate/request.hpp"

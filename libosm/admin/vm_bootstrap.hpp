@@ -17,8 +17,7 @@ Result<std::string> required_text(const boost::json::object& fields, const char*
 // The fields `name` and `namespace`. Failure: as above.
 Result<WorkloadName> machine_of(const boost::json::object& fields);
 
-// Whom the machine's request for a certificate must name, and the kind of key the mesh wants.
-Result<net::Response> vm_subject(const net::AdminApiOptions& options, const net::Request& request);
+// The subject and the kind of key that the machine's request for a certificate must have.
 Result<net::Response> subject_of(const net::AdminApiOptions& options, const WorkloadName& machine);
 
 // Finds what bootstrap() would refuse before it certifies anything.
@@ -27,8 +26,6 @@ Status check_bootstrap(const net::AdminApiOptions& options, const WorkloadName& 
 
 // Certifies the request, which must be for this machine's proxy and nobody else, and remembers the
 // certificate as expected. `client`: who asks, for the audit log.
-Result<net::Response> bootstrap_vm(const net::AdminApiOptions& options,
-                                   const net::Request& request);
 Result<net::Response> bootstrap(const net::AdminApiOptions& options, const WorkloadName& machine,
                                 const boost::json::object& body, const std::string& client);
 

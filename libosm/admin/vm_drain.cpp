@@ -1,4 +1,4 @@
-#include "admin/vm_drain.hpp"
+#include "admin/handlers.hpp"
 
 #include <boost/json/object.hpp>
 #include <optional>

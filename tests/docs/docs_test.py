@@ -190,6 +190,16 @@ def metric_descriptors():
     ]
 
 
+def members(shape):
+    """The names of an object's own members: a and c of `{"a":{"b"},"c":[{"d"}]}`."""
+    depth, found = 0, []
+    for bracket, quoted in re.findall(r'([{}\[\]])|"([^"]*)"', shape.split("`")[1]):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(bracket, 0)
+        if quoted and depth == 1:
+            found.append(quoted)
+    return found
+
+
 def table_codes(page):
     """The `code` in the first column of the page's tables."""
     return codes_in(page.read_text())
@@ -266,6 +276,19 @@ class Text(unittest.TestCase):
                 clauses += re.findall(r'\{"([a-z-]+)",\s*"', entries)
         self.assertGreater(len(clauses), 10)
         self.assertEqual(sorted(clauses), sorted(table_codes(ROOT / "docs/provider-guide.md")))
+
+    def test_the_routes_of_the_admin_API_are_those_of_its_table(self):
+        source = (ROOT / "libosm/admin/routes.cpp").read_text()
+        table = re.findall(r'{{"(\w+)", "([^"]+)", k\w+,((?:\s+"[^"]*")+)},', source)
+        self.assertEqual(len(table), len(re.findall(r"^    {{", source, re.M)), "a row reads otherwise")
+        routes = {f"{method} {path}": "".join(re.findall(r'"([^"]*)"', text)).split() for method, path, text in table}
+        self.assertGreater(len(routes), 15)
+        page = (ROOT / "daemons/README.md").read_text().partition("\n## The admin API\n")[2]
+        shown = {}
+        for requests, answer in re.findall(r"^\| (`(?:GET|POST) .*?) \| (`{.*) \|$", page, re.M):
+            for request in re.findall(r"`((?:GET|POST) [^?`]+)", requests):
+                shown[request] = members(answer)
+        self.assertEqual(shown, routes)
 
     def test_every_guide_stands_in_the_index_and_on_the_site(self):
         index = (ROOT / "docs/README.md").read_text()

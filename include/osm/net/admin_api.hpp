@@ -1,6 +1,7 @@
 // The admin API, which the `osm` command asks. Serve it on a Unix socket "<directory>/admin.sock",
 // which net::HttpServer opens to this user and root only, and run `osm --state-dir <directory>`.
-// docs/linking.md names the library; daemons/README.md lists the paths and fields.
+// docs/linking.md names the library; daemons/README.md lists the paths and fields, and
+// net/admin_routes.hpp the paths for programs.
 #pragma once
 
 #include <cstdint>

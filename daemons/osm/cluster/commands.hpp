@@ -1,0 +1,11 @@
+// The commands that ask the API server of a cluster.
+#pragma once
+
+#include "command.hpp"
+
+namespace osm::cli {
+
+AddCommands add_install, add_upgrade, add_uninstall, add_mesh, add_namespace, add_metrics,
+    add_check, add_verify;
+
+}  // namespace osm::cli

@@ -1,0 +1,12 @@
+// The commands about objects, proxies and certificates of the mesh.
+#pragma once
+
+#include "command.hpp"
+
+namespace osm::cli {
+
+// Of them, add_objects adds apply, get, delete and edit.
+AddCommands add_proxy, add_policy, add_graph, add_problems, add_status, add_objects, add_edit,
+    add_certificate, add_deny, add_migrate, add_support;
+
+}  // namespace osm::cli
