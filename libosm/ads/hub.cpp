@@ -67,10 +67,7 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
     report_refusal(error_code_text(peer.error().code), {{"detail", peer.error().message}});
     return transport->close(close_code(peer.error().code), peer.error().text(), false);
   }
-  Stream& stream = streams_[id];
-  stream.id = id;
-  stream.transport = std::move(transport);
-  stream.peer = std::move(peer).value();
+  Stream& stream = streams_.add(id, std::move(peer).value(), std::move(transport));
   stream.connected_at = deps_.runtime.clock.wall_now();
   stream.transport->read_next();
   admit(stream);
@@ -111,11 +108,11 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
   }
   if (served_until(peer) <= deps_.runtime.clock.wall_now())
     return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
-  if (full_ && !serving_.contains(peer.key())) {
+  if (full_ && !streams_.serving().contains(peer.key())) {
     deps_.runtime.metrics.add(kProxyMaxConnectionsRejected, {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
-         "this replica serves " + std::to_string(serving_.size()) +
+         "this replica serves " + std::to_string(streams_.serving().size()) +
              " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
              "or add replicas"});
     verdict.code = CloseCode::kResourceExhausted;
@@ -129,11 +126,7 @@ void Hub::admit(Stream& stream) {
   if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
   if (verdict.what == Verdict::kRefuse) return close(stream.id, verdict.code, verdict.text);
   if (stream.wait) return;
-  // Each waiting stream holds a request, so only the newest stream of a certificate may wait.
-  std::set<StreamId>& waiting = waiting_[stream.key()];
-  const std::set<StreamId> older = waiting;
-  waiting.insert(stream.id);
-  for (StreamId id : older) close(id, CloseCode::kAborted, kSuperseded);
+  for (StreamId id : streams_.wait(stream)) close(id, CloseCode::kAborted, kSuperseded);
   stream.wait = deps_.strand.post_after(
       options_.unknown_workload_wait,
       [this, id = stream.id, verdict] { close(id, verdict.code, verdict.text); });
@@ -142,19 +135,14 @@ void Hub::admit(Stream& stream) {
 void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload) {
   const model::ProxyKey key = stream.key();
   stream.wait.reset();
-  remove_member(waiting_, key, stream.id);
-  const bool beside = stands_beside(stream);
-  if (!beside) supersede(stream);
-  stream.workload = std::move(workload);
+  supersede(stream);
+  streams_.set_workload(stream, std::move(workload));
+  const bool beside = !streams_.serve(stream);
   Doubts doubts = memory_.doubts(key);
   const std::optional<NameSet> doubted = doubted_endpoints(stream);
   if (!doubted) doubts[index_of(XdsType::kEndpoint)].unsure = true;
   stream.session.emplace(stream.transport->variant(), names_, doubts);
   if (doubted) stream.session->doubt_endpoints(*doubted);
-  if (beside)
-    beside_[key].insert(stream.id);
-  else
-    serving_[key] = stream.id;
   returning_.erase(key);
   await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
@@ -201,8 +189,8 @@ void Hub::note_reshaped(const model::Changes& changes) {
 }
 
 void Hub::supersede(Stream& newer) {
-  for (const StreamId id : streams_of(newer.key())) {
-    const Stream* older = find_in(streams_, id);
+  for (const StreamId id : streams_.supersede(newer)) {
+    const Stream* older = streams_.find(id);
     if (!older) continue;
     // A write in flight to a half-dead connection would hold the status back.
     const bool cut = older->write_started.has_value();
@@ -213,8 +201,6 @@ void Hub::supersede(Stream& newer) {
 // `before`: the snapshot before the one that is new; null: the snapshot is not new. `since`: as
 // on_snapshot().
 void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime since) {
-  for (const ServiceName& service : stream.workload->workload.services)
-    selected_by_[service].insert(stream.id);
   translate::ProxyClass proxy_class = class_in(mesh_of(stream), stream);
   if (!stream.proxy_class) recall_leaving(stream, proxy_class.own_ports);
   if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
@@ -244,11 +230,11 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   note_domains(before.get());
   std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);
   for (const ServiceName& service : changes.services)
-    if (const std::set<StreamId>* selected = find_in(selected_by_, service))
+    if (const std::set<StreamId>* selected = streams_.selected_by(service))
       regroup.insert(selected->begin(), selected->end());
   recheck(changes, regroup);
   for (StreamId id : regroup)
-    if (Stream* stream = find_in(streams_, id); stream && stream->session)
+    if (Stream* stream = streams_.find(id); stream && stream->session)
       classify(*stream, before.get(), since);
   progressed_.notify(nullptr);  // untouched classes have this generation
   pump();
@@ -257,38 +243,32 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
 // The number of served proxies, or the limit, may have changed.
 void Hub::note_serving() {
   const std::size_t most = snapshot_->config.max_proxies;
-  full_ = most != 0 && serving_.size() >= most;
-  deps_.runtime.metrics.set(kProxyConnectCount, {}, serving_.size());
+  full_ = most != 0 && streams_.serving().size() >= most;
+  deps_.runtime.metrics.set(kProxyConnectCount, {}, streams_.serving().size());
 }
 
 // Checks workloads that were added, removed or changed. `regroup` gets the streams of these.
 void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
   std::set<model::ProxyKey> keys = changes.workloads;
-  if (changes.everything) {
-    for (const auto& [key, id] : serving_) keys.insert(key);
-    for (const auto& [key, ids] : waiting_) keys.insert(key);
-  }
+  if (changes.everything) keys.merge(streams_.proxies());
   for (const model::ProxyKey& key : keys) {
-    if (const std::set<StreamId>* waiting = find_in(waiting_, key))
-      for (StreamId id : std::set<StreamId>(*waiting))
-        if (Stream* stream = find_in(streams_, id)) admit(*stream);
-    for (const StreamId id : streams_of(key)) {
-      Stream* const found = find_in(streams_, id);
+    for (StreamId id : streams_.waiting(key))
+      if (Stream* stream = streams_.find(id)) admit(*stream);
+    for (const StreamId id : streams_.served(key)) {
+      Stream* const found = streams_.find(id);
       if (!found) continue;
       Stream& stream = *found;
       Verdict verdict = judge(stream.peer);
       if (verdict.what != Verdict::kServe) {
         close(stream.id, verdict.code, verdict.text);
       } else {
-        for (const ServiceName& service : stream.workload->workload.services)
-          remove_member(selected_by_, service, stream.id);
-        stream.workload = std::move(verdict.workload);
+        streams_.set_workload(stream, std::move(verdict.workload));
         regroup.insert(stream.id);
       }
     }
     if (snapshot_->workloads.find(key)) continue;
     memory_.erase(key);
-    libraries_.erase(key);
+    streams_.forget_kind(key);
     leaving_.forget(key);
     own_meshes_.erase(key);
   }
@@ -314,7 +294,7 @@ void Hub::on_secrets(const std::optional<ServiceIdentity>& identity) {
 
 void Hub::on_class_changed(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members()) {
-    Stream* stream = find_in(streams_, id);
+    Stream* stream = streams_.find(id);
     if (!stream || stream->proxy_class != entry) continue;
     give_sets(*stream, entry->changed_at(), entry->superseded());
   }
@@ -340,7 +320,7 @@ void Hub::give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::ui
 // --- messages of the proxy ---
 
 void Hub::on_request(StreamId id, const std::string& bytes) {
-  Stream* stream = find_in(streams_, id);
+  Stream* stream = streams_.find(id);
   if (!stream) return;
   if (stream->session) {
     handle(*stream, bytes);
@@ -351,7 +331,7 @@ void Hub::on_request(StreamId id, const std::string& bytes) {
 }
 
 void Hub::handle(Stream& stream, const std::string& bytes) {
-  if (stream.kind == Kind::kUnheard) note_kind(stream, bytes);
+  if (stream.kind == Stream::Kind::kUnheard) note_kind(stream, bytes);
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
   if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
@@ -378,7 +358,7 @@ void Hub::read_next(Stream& stream, std::size_t excess) {
   if (pause <= pause.zero()) return stream.transport->read_next();
   deps_.runtime.metrics.add(kProxyRequestsDelayed, {}, 1);
   stream.reads_at = deps_.strand.post_after(pause, [this, id = stream.id] {
-    if (const Stream* waiting = find_in(streams_, id)) waiting->transport->read_next();
+    if (const Stream* waiting = streams_.find(id)) waiting->transport->read_next();
   });
 }
 
@@ -389,7 +369,7 @@ void Hub::pump() {
   // queued.
   if (std::exchange(pumping_, true)) return;
   while (const std::optional<StreamId> id = queue_.pop()) {
-    Stream* found = find_in(streams_, *id);
+    Stream* found = streams_.find(*id);
     if (!found || !found->session) continue;
     Stream& stream = *found;
     if (stream.session->writing()) {  // it gets its turn when the write is done
@@ -432,9 +412,9 @@ void Hub::write(Stream& stream, const Response& response) {
 }
 
 void Hub::on_write_done(StreamId id) {
-  auto at = streams_.find(id);
-  if (at == streams_.end()) return end(id);
-  Stream& stream = at->second;
+  Stream* found = streams_.find(id);
+  if (!found) return end(id);
+  Stream& stream = *found;
   OSM_CHECK(stream.session && stream.write_started);
   deps_.runtime.metrics.observe(kPushStage, {{"stage", "write"}},
                                 deps_.runtime.clock.steady_now() - *stream.write_started);
@@ -464,7 +444,7 @@ void Hub::tick() {
       queue_.push(id);
   }
   for (StreamId id : expired)  // the end of one stream may end others
-    if (const Stream* stream = find_in(streams_, id))
+    if (const Stream* stream = streams_.find(id))
       close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();

@@ -27,6 +27,7 @@
 #include "ads/replica_streams.hpp"
 #include "ads/session.hpp"
 #include "ads/stream_balance.hpp"
+#include "ads/stream_table.hpp"
 #include "ads/task_gate.hpp"
 #include "ads/trial.hpp"
 #include "base/log_limit.hpp"
@@ -150,53 +151,6 @@ class Hub {
   std::set<model::ProxyKey> connected() const;
 
  private:
-  // Progress with the resources of one type.
-  struct Step {
-    bool kept = false;       // holds everything that its class holds
-    std::uint64_t left = 0;  // if not: the newest generation with which it did
-  };
-
-  struct PendingChange {
-    SteadyTime since = SteadyTime::max();  // time of its announcement; max(): there is none
-    std::uint64_t generation = 0;          // has it
-  };
-
-  // Kind of a proxy, as its first request says (ADR 0065).
-  enum class Kind { kUnheard, kEnvoy, kLibrary };
-
-  struct Stream {
-    StreamId id = 0;
-    std::shared_ptr<ProxyStream> transport;
-    Peer peer;
-    std::optional<Session> session;  // set at admission
-    ProxyClassPtr proxy_class;
-    std::shared_ptr<const model::WorkloadEntry> workload;
-    Subscription wait;        // for an unknown workload
-    Subscription reads_at;    // its next message is read later
-    std::string first_bytes;  // a request that came before admission
-    WallTime connected_at;
-    std::array<WallTime, kXdsTypes.size()> updated{};
-    std::optional<SteadyTime> write_started;
-    std::size_t write_bytes = 0;
-    // The earliest mesh change that is on its way to this proxy, and all later ones as one.
-    PendingChange change;
-    PendingChange later_changes;
-    std::optional<SteadyTime> given_at;  // time since which new resources wait for a write
-    Kind kind = Kind::kUnheard;
-    bool warned = false;   // a warning about the end of its certificate was logged
-    bool settled = false;  // holds everything that its class holds, so it is as far as its class
-    bool whole = false;    // has asked for everything that its clusters and listeners name
-    std::uint64_t applied = 0;  // the newest generation that it had acknowledged, see applied()
-    std::array<Step, kXdsTypes.size()> steps;
-    bool progressed = false;  // subscribers are to be told in this turn
-    ResourceSetPtr
-        whole_clusters;  // with these clusters and listeners it held everything that they name
-    ResourceSetPtr whole_listeners;
-    bool serves_ports = false;  // it has acknowledged the own ports of its class
-
-    model::ProxyKey key() const { return peer.key(); }
-  };
-
   // A stream that ended while a response was being written. Its status follows the write, which may
   // be stuck.
   struct Ending {
@@ -220,11 +174,8 @@ class Hub {
   void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
   void supersede(Stream& newer);
   void note_kind(Stream& stream, const std::string& first_request);
-  bool is_library(const Stream& stream) const;
-  bool stands_beside(const Stream& stream) const;
   void take_over(Stream& stream);
-  bool promote(const model::ProxyKey& key);
-  std::vector<StreamId> streams_of(const model::ProxyKey& key) const;
+  void promote(const Stream& stream);
   void classify(Stream& stream, const model::MeshSnapshot* before = nullptr,
                 SteadyTime since = SteadyTime::max());
   std::optional<NameSet> doubted_endpoints(const Stream& stream) const;
@@ -238,7 +189,7 @@ class Hub {
   void end_emptied(const Stream& stream);
   void rebalance(SteadyTime now);
   void note_drained();
-  void forget(std::map<StreamId, Stream>::iterator at);
+  void forget(StreamId id);
   void recheck(const model::Changes& changes, std::set<StreamId>& regroup);
   void note_serving();
   void on_class_changed(const ProxyClassPtr& entry);
@@ -327,18 +278,10 @@ class Hub {
   std::map<ServiceIdentity, SteadyTime> reshaped_clients_;
   // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;
-  std::map<StreamId, Stream> streams_;
+  StreamTable streams_;
   std::map<StreamId, Ending> ending_;
-  std::map<model::ProxyKey, StreamId> serving_;
-  // Further streams of gRPC libraries: each channel and each server of a process has its own, with
-  // one certificate.
-  std::map<model::ProxyKey, std::set<StreamId>> beside_;
-  std::set<model::ProxyKey> libraries_;  // proxies whose last stream was of a gRPC library
   std::map<model::ProxyKey, SteadyTime>
       returning_;  // proxies that were told to reconnect, with the time
-  std::map<model::ProxyKey, std::set<StreamId>> waiting_;
-  std::map<ServiceName, std::set<StreamId>>
-      selected_by_;  // services that select a stream's workload
   bool pumping_ = false;
   std::map<model::ProxyKey, MeshNumber> own_meshes_;  // proxies that have not the mesh of all
   std::map<StreamId, Trial> trials_;

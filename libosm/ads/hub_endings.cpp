@@ -18,22 +18,22 @@ constexpr std::chrono::seconds kRebalanceWindow{5};
 }  // namespace
 
 void Hub::on_closed(StreamId id) {
-  if (streams_.contains(id))
+  if (streams_.find(id))
     return close(id, CloseCode::kCancelled, "hung-up: the proxy ended the stream");
   end(id);
 }
 
 void Hub::close(StreamId id, CloseCode code, const std::string& text, bool cut) {
-  auto at = streams_.find(id);
-  if (at == streams_.end()) return;
-  Stream& stream = at->second;
+  Stream* found = streams_.find(id);
+  if (!found) return;
+  Stream& stream = *found;
   report_end(stream, code, text);
   const std::shared_ptr<ProxyStream> transport = stream.transport;
   const bool after_write = stream.write_started && !cut;
   if (after_write)
     ending_[id] = {transport, code, text, *stream.write_started,
                    std::exchange(stream.write_bytes, 0)};
-  forget(at);
+  forget(id);
   if (!after_write) transport->close(code, text, cut);
   pump();
 }
@@ -48,24 +48,20 @@ void Hub::end(StreamId id, bool cut) {
   pump();
 }
 
-void Hub::forget(std::map<StreamId, Stream>::iterator at) {
-  Stream stream = std::move(at->second);
-  streams_.erase(at);
+void Hub::forget(StreamId id) {
+  using Place = StreamTable::Removed::Place;
+  const auto [place, stream, successor] = streams_.remove(id);
   const model::ProxyKey key = stream.key();
   pacer_.forget(stream.id);
   note_drained();
   forget_trial(stream.id);
   queue_.remove(stream.id);
   queue_.finished(stream.write_bytes);
-  remove_member(waiting_, key, stream.id);
-  if (!stream.session) return;
+  if (place == Place::kUnserved) return;
   memory_.left(key, stream.session->doubts(), deps_.runtime.clock.steady_now());
-  for (const ServiceName& service : stream.workload->workload.services)
-    remove_member(selected_by_, service, stream.id);
   classes_.leave(stream.proxy_class, stream.id);
-  if (serving_.at(key) != stream.id) return remove_member(beside_, key, stream.id);
-  serving_.erase(key);
-  if (promote(key)) return;
+  if (place == Place::kBeside) return;
+  if (successor) return promote(*successor);
   replica_streams_.closed(key);
   note_disconnected(key);
   progressed_.notify(&key);
@@ -86,7 +82,7 @@ void Hub::close_all(CloseCode code, const std::string& text) {
 // --- paced ends ---
 
 void Hub::end_paced(StreamId id, const std::string& text) {
-  const Stream* stream = find_in(streams_, id);
+  const Stream* stream = streams_.find(id);
   if (stream && stream->session && stream->session->emptied())
     returning_[stream->key()] = deps_.runtime.clock.steady_now();
   close(id, CloseCode::kUnavailable, text);
@@ -103,7 +99,7 @@ void Hub::recall(const std::string& issuer_key_id) {
   for (const auto& [id, stream] : streams_)
     if (stream.session) served.push_back(id);
   for (const StreamId id : served)
-    if (const Stream* stream = find_in(streams_, id);
+    if (const Stream* stream = streams_.find(id);
         stream && stream->peer.issuer_key_id != issuer_key_id)
       pacer_.add(id,
                  "recalled: its proxy certificate is of a root that is being replaced; reconnect "
@@ -115,16 +111,16 @@ void Hub::recall(const std::string& issuer_key_id) {
 void Hub::rebalance(SteadyTime now) {
   const bool takes_streams = !draining_ && admits().ok();
   std::size_t left =
-      balance_.tick(now, takes_streams ? std::optional(serving_.size()) : std::nullopt);
+      balance_.tick(now, takes_streams ? std::optional(streams_.serving().size()) : std::nullopt);
   if (left == 0) return;
   std::vector<StreamId> ids;
-  for (const auto& [key, id] : serving_) ids.push_back(id);
+  for (const auto& [key, id] : streams_.serving()) ids.push_back(id);
   std::ranges::rotate(
       ids, ids.begin() + static_cast<std::ptrdiff_t>(deps_.runtime.rng.next() % ids.size()));
   for (const StreamId id : ids) {
-    const Stream* stream = find_in(streams_, id);
+    const Stream* stream = streams_.find(id);
     // A stream on trial is not settled. The streams of a gRPC library's process cannot go together.
-    if (!stream || !stream->settled || is_library(*stream)) continue;
+    if (!stream || !stream->settled || streams_.is_library(*stream)) continue;
     pacer_.add(id, "rebalanced: other replicas have fewer proxies; reconnect", kRebalanceWindow);
     if (--left == 0) return;
   }
