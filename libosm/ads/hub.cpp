@@ -21,11 +21,8 @@ constexpr Counter kResponseBytes{
     "osm_response_bytes_total", "Bytes of responses to proxies, by xDS type", {"type"}};
 constexpr Counter kProxyResponseSendSuccessCount{
     "osm_proxy_response_send_success_count", "Responses sent to proxies, by xDS type", {"type"}};
-constexpr Counter kStreamsStalled{"osm_streams_stalled_total",
-                                  "Streams cut because the proxy did not read"};
 
 constexpr std::chrono::seconds kTick{1};
-constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
 // Time from a change of clusters in which claims of their endpoints are doubted.
 constexpr std::chrono::seconds kReshaped{5};
 constexpr std::size_t kMostReshaped = 256;  // Services; after more changes all are doubted
@@ -47,9 +44,13 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
       lines_(deps_.runtime.clock),
       queue_(options.max_unfinished_bytes),
       replica_streams_(deps_.board),
-      balance_(options.rebalance ? deps_.board : nullptr),
-      pacer_(deps_.strand, deps_.runtime.rng,
-             [this](StreamId id, const std::string& text) { end_paced(id, text); }) {
+      endings_(streams_, queue_, deps_.runtime, deps_.strand,
+               options.rebalance ? deps_.board : nullptr,
+               {[this] { return admits(); },
+                [this](const Stream& stream, CloseCode code, const std::string& text) {
+                  report_end(stream, code, text);
+                },
+                [this](StreamId id) { forget(id); }, [this] { pump(); }}) {
   report_zeros();
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -57,7 +58,7 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
 // --- admission ---
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
-  if (draining_) {  // the proxy goes to another replica
+  if (endings_.draining()) {  // the proxy goes to another replica
     report_refusal(kShuttingDown, {});
     return transport->close(CloseCode::kUnavailable, kShuttingDown, false);
   }
@@ -124,12 +125,13 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
 void Hub::admit(Stream& stream) {
   Verdict verdict = judge(stream.peer);
   if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
-  if (verdict.what == Verdict::kRefuse) return close(stream.id, verdict.code, verdict.text);
+  if (verdict.what == Verdict::kRefuse)
+    return endings_.close(stream.id, verdict.code, verdict.text);
   if (stream.wait) return;
-  for (StreamId id : streams_.wait(stream)) close(id, CloseCode::kAborted, kSuperseded);
+  for (StreamId id : streams_.wait(stream)) endings_.close(id, CloseCode::kAborted, kSuperseded);
   stream.wait = deps_.strand.post_after(
       options_.unknown_workload_wait,
-      [this, id = stream.id, verdict] { close(id, verdict.code, verdict.text); });
+      [this, id = stream.id, verdict] { endings_.close(id, verdict.code, verdict.text); });
 }
 
 void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload) {
@@ -143,7 +145,7 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   if (!doubted) doubts[index_of(XdsType::kEndpoint)].unsure = true;
   stream.session.emplace(stream.transport->variant(), names_, doubts);
   if (doubted) stream.session->doubt_endpoints(*doubted);
-  returning_.erase(key);
+  endings_.returned(key);
   await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
@@ -194,7 +196,7 @@ void Hub::supersede(Stream& newer) {
     if (!older) continue;
     // A write in flight to a half-dead connection would hold the status back.
     const bool cut = older->write_started.has_value();
-    close(id, CloseCode::kAborted, kSuperseded, cut);
+    endings_.close(id, CloseCode::kAborted, kSuperseded, cut);
   }
 }
 
@@ -260,7 +262,7 @@ void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
       Stream& stream = *found;
       Verdict verdict = judge(stream.peer);
       if (verdict.what != Verdict::kServe) {
-        close(stream.id, verdict.code, verdict.text);
+        endings_.close(stream.id, verdict.code, verdict.text);
       } else {
         streams_.set_workload(stream, std::move(verdict.workload));
         regroup.insert(stream.id);
@@ -282,7 +284,7 @@ void Hub::accept(std::vector<TrustDomain> domains) {
     if (std::find(accepted.begin(), accepted.end(), stream.peer.trust_domain) == accepted.end())
       others.push_back(id);
   for (StreamId id : others)
-    close(
+    endings_.close(
         id, CloseCode::kPermissionDenied,
         "wrong-certificate-kind: its trust domain is none of the mesh's any more; issue a new one");
 }
@@ -333,7 +335,7 @@ void Hub::on_request(StreamId id, const std::string& bytes) {
 void Hub::handle(Stream& stream, const std::string& bytes) {
   if (stream.kind == Stream::Kind::kUnheard) note_kind(stream, bytes);
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
-  if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
+  if (!heard) return endings_.close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
   deps_.runtime.metrics.add(kProxyXdsRequestCount, {{"type", type_text}}, 1);
   if (heard->effect == Session::Effect::kNack) report_nack(stream, *heard->type, *heard->error);
@@ -365,7 +367,7 @@ void Hub::read_next(Stream& stream, std::size_t excess) {
 // --- writing ---
 
 void Hub::pump() {
-  // close() and class changes within a turn call this function again; the outer loop sees what they
+  // Ends and class changes within a turn call this function again; the outer loop sees what they
   // queued.
   if (std::exchange(pumping_, true)) return;
   while (const std::optional<StreamId> id = queue_.pop()) {
@@ -384,7 +386,7 @@ void Hub::pump() {
       tell_progress(stream);
       write(stream, *response);
     } else if (stream.session->emptied()) {
-      end_emptied(stream);
+      endings_.end_emptied(stream);
     } else {
       note_settled(stream);
       tell_progress(stream);
@@ -413,7 +415,7 @@ void Hub::write(Stream& stream, const Response& response) {
 
 void Hub::on_write_done(StreamId id) {
   Stream* found = streams_.find(id);
-  if (!found) return end(id);
+  if (!found) return endings_.on_write_done(id);
   Stream& stream = *found;
   OSM_CHECK(stream.session && stream.write_started);
   deps_.runtime.metrics.observe(kPushStage, {{"stage", "write"}},
@@ -425,18 +427,50 @@ void Hub::on_write_done(StreamId id) {
   pump();
 }
 
+// --- ends ---
+
+void Hub::on_closed(StreamId id) {
+  if (streams_.find(id))
+    return endings_.close(id, CloseCode::kCancelled, "hung-up: the proxy ended the stream");
+  endings_.on_write_done(id);
+}
+
+void Hub::forget(StreamId id) {
+  using Place = StreamTable::Removed::Place;
+  const auto [place, stream, successor] = streams_.remove(id);
+  const model::ProxyKey key = stream.key();
+  forget_trial(stream.id);
+  queue_.remove(stream.id);
+  queue_.finished(stream.write_bytes);
+  if (place == Place::kUnserved) return;
+  memory_.left(key, stream.session->doubts(), deps_.runtime.clock.steady_now());
+  classes_.leave(stream.proxy_class, stream.id);
+  if (place == Place::kBeside) return;
+  if (successor) return promote(*successor);
+  replica_streams_.closed(key);
+  note_disconnected(key);
+  progressed_.notify(&key);
+  deps_.registry.unregister_proxy(key.id);
+  note_serving();
+}
+
+void Hub::stop_builds() {
+  classes_.stop_builds();
+  aside_.close();
+}
+
 // --- time ---
 
 void Hub::tick() {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
   const SteadyTime now = deps_.runtime.clock.steady_now();
   const WallTime wall = deps_.runtime.clock.wall_now();
-  cut_stalled(now);
-  forget_returning(now);
+  endings_.cut_stalled(now);
+  if (endings_.forget_returning(now)) progressed_.notify(nullptr);
   report_behind(now);
   report_queues();
   report_twins(now);
-  rebalance(now);
+  endings_.rebalance(now);
   std::vector<StreamId> expired;
   for (auto& [id, stream] : streams_) {
     check_certificate(stream, wall, expired);
@@ -445,27 +479,13 @@ void Hub::tick() {
   }
   for (StreamId id : expired)  // the end of one stream may end others
     if (const Stream* stream = streams_.find(id))
-      close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
+      endings_.close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);
   tick_leaving(now);
   if (deps_.readiness) deps_.readiness->tick();
   pump();
-}
-
-void Hub::cut_stalled(SteadyTime now) {
-  const SteadyTime limit = now - kStalledWrite;
-  std::vector<StreamId> open;
-  std::vector<StreamId> ending;
-  for (const auto& [id, stream] : streams_)
-    if (stream.write_started && *stream.write_started <= limit) open.push_back(id);
-  for (const auto& [id, stream] : ending_)
-    if (stream.write_started <= limit) ending.push_back(id);
-  deps_.runtime.metrics.add(kStreamsStalled, {}, open.size() + ending.size());
-  for (StreamId id : open)
-    close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
-  for (StreamId id : ending) end(id, true);
 }
 
 }  // namespace osm::inline v1::ads

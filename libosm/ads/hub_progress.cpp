@@ -19,9 +19,6 @@ namespace {
 constexpr Histogram kPropagation{"osm_propagation_seconds",
                                  "Seconds from a change until a proxy has acknowledged it"};
 
-// Time to wait for a proxy that was told to reconnect: Envoy tries every two seconds at most.
-constexpr std::chrono::seconds kReturnBound{10};
-
 }  // namespace
 
 std::uint64_t Hub::applied(const Stream& stream) const {
@@ -138,7 +135,7 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
     const std::vector<StreamId> ids = streams_.served(key);
     if (ids.empty()) {
       // It still has resources that it will be told to remove.
-      if (returning_.contains(key)) out.push_back({key, 0, false, {}});
+      if (endings_.returning().contains(key)) out.push_back({key, 0, false, {}});
       continue;
     }
     ProxyProgress& one = out.emplace_back();
@@ -162,19 +159,13 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
 std::vector<ReportedProxy> Hub::report() const {
   std::set<model::ProxyKey> keys;
   for (const auto& [key, id] : streams_.serving()) keys.insert(key);
-  for (const auto& [key, since] : returning_) keys.insert(key);
+  for (const auto& [key, since] : endings_.returning()) keys.insert(key);
   std::vector<ReportedProxy> out;
   for (ProxyProgress& one : progress({keys.begin(), keys.end()})) {
     const Stream* stream = streams_.serving(one.proxy);
     out.push_back({std::move(one), stream ? std::optional(view(*stream).proxy) : std::nullopt});
   }
   return out;
-}
-
-void Hub::forget_returning(SteadyTime now) {
-  if (std::erase_if(returning_,
-                    [&](const auto& entry) { return now - entry.second >= kReturnBound; }) > 0)
-    progressed_.notify(nullptr);
 }
 
 // --- certificates, as root rotation asks for them ---
