@@ -124,7 +124,7 @@ class Server final : public AdsServer {
   Status start() {
     // First, since proxies of a server that listens ask for secrets.
     secrets_ = deps_.secrets.subscribe([this](const std::optional<ServiceIdentity>& identity) {
-      tell(&Hub::on_secrets, identity);
+      tell(hub_, &Hub::on_secrets, identity);
     });
     if (!options_.address.empty()) OSM_TRY(listen());
     snapshots_ = deps_.snapshots.subscribe(
@@ -140,10 +140,10 @@ class Server final : public AdsServer {
     });
   }
   void on_request(StreamId id, std::string bytes) override {
-    tell(&Hub::on_request, id, std::move(bytes));
+    tell(hub_, &Hub::on_request, id, std::move(bytes));
   }
-  void on_write_done(StreamId id) override { tell(&Hub::on_write_done, id); }
-  void on_closed(StreamId id) override { tell(&Hub::on_closed, id); }
+  void on_write_done(StreamId id) override { tell(hub_, &Hub::on_write_done, id); }
+  void on_closed(StreamId id) override { tell(hub_, &Hub::on_closed, id); }
   void on_call(const std::string& method, PeerCertificate peer, std::string bytes,
                std::shared_ptr<UnaryCall> call) override {
     if (acceptor_) acceptor_->verified(peer.address);
@@ -193,7 +193,9 @@ class Server final : public AdsServer {
       const model::CertificateGoal& goal) const override {
     return on_strand([this, goal] { return hub_.certificate_progress(goal); });
   }
-  void recall(const std::string& issuer_key_id) override { tell(&Hub::recall, issuer_key_id); }
+  void recall(const std::string& issuer_key_id) override {
+    tell(hub_.endings(), &Endings::recall, issuer_key_id);
+  }
   Subscription subscribe_progress(
       std::function<void(const model::ProxyKey*)> on_progress) override {
     return hub_.subscribe_progress(std::move(on_progress));
@@ -204,29 +206,29 @@ class Server final : public AdsServer {
   }
   void try_on(const model::ProxyKey& proxy, ProxyMesh mesh,
               std::function<void(const TrialResult&)> done) override {
-    tell(&Hub::try_on, proxy, std::move(mesh), std::move(done));
+    tell(hub_, &Hub::try_on, proxy, std::move(mesh), std::move(done));
   }
   void end_trial(const model::ProxyKey& proxy, bool restore) override {
-    tell(&Hub::end_trial, proxy, restore);
+    tell(hub_, &Hub::end_trial, proxy, restore);
   }
   void compare(const model::ProxyKey& proxy, std::vector<ProxyMesh> pairs,
                std::function<void(std::vector<ResourceNames>)> done) override {
-    tell(&Hub::compare, proxy, std::move(pairs), std::move(done));
+    tell(hub_, &Hub::compare, proxy, std::move(pairs), std::move(done));
   }
-  void update_mesh(MeshUpdate update) override { tell(&Hub::update_mesh, std::move(update)); }
-  void drop_mesh(MeshNumber number) override { tell(&Hub::drop_mesh, number); }
+  void update_mesh(MeshUpdate update) override { tell(hub_, &Hub::update_mesh, std::move(update)); }
+  void drop_mesh(MeshNumber number) override { tell(hub_, &Hub::drop_mesh, number); }
   void assign_mesh(const model::ProxyKey& proxy, MeshNumber number) override {
-    tell(&Hub::assign_mesh, proxy, number);
+    tell(hub_, &Hub::assign_mesh, proxy, number);
   }
   void list_connected(std::function<void(std::set<model::ProxyKey>)> done) override {
     post([this, done = std::move(done)] { done(hub_.connected()); });
   }
 
   void set_accepted_domains(std::vector<TrustDomain> domains) override {
-    tell(&Hub::accept, std::move(domains));
+    tell(hub_, &Hub::accept, std::move(domains));
   }
 
-  void refresh_resources() override { tell(&Hub::on_hook_changed); }
+  void refresh_resources() override { tell(hub_, &Hub::on_hook_changed); }
 
   Status shutdown(std::chrono::milliseconds deadline) override {
     std::lock_guard lock(shutdown_mutex_);
@@ -238,7 +240,7 @@ class Server final : public AdsServer {
     strand_.stop();
     hub_.stop_builds();
     // The strand has stopped, so this thread may use the strand's data.
-    hub_.close_all(CloseCode::kUnavailable, kShuttingDown);
+    hub_.endings().close_all(CloseCode::kUnavailable, kShuttingDown);
     service_.close_all(CloseCode::kUnavailable, kShuttingDown);
     if (acceptor_) acceptor_->stop();
     if (!server_) return {};
@@ -311,7 +313,7 @@ class Server final : public AdsServer {
   void drain(std::chrono::milliseconds window) {
     if (window < Pacer::kTurn) return;
     const auto drained = std::make_shared<std::promise<void>>();
-    tell(&Hub::drain, std::chrono::nanoseconds(window),
+    tell(hub_.endings(), &Endings::drain, std::chrono::nanoseconds(window),
          std::function<void()>([drained] { drained->set_value(); }));
     drained->get_future().wait_for(window);
   }
@@ -337,11 +339,11 @@ class Server final : public AdsServer {
     });
   }
 
-  // Calls a function of the hub on the strand, later.
-  template <class... Takes, class... Given>
-  void tell(void (Hub::*function)(Takes...), Given... given) {
-    post([this, function, ... given = std::move(given)]() mutable {
-      (hub_.*function)(std::move(given)...);
+  // Calls a function of the hub or a part of it on the strand, later.
+  template <class Part, class... Takes, class... Given>
+  void tell(Part& part, void (Part::*function)(Takes...), Given... given) {
+    post([&part, function, ... given = std::move(given)]() mutable {
+      (part.*function)(std::move(given)...);
     });
   }
 

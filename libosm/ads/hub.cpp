@@ -21,11 +21,8 @@ constexpr Counter kResponseBytes{
     "osm_response_bytes_total", "Bytes of responses to proxies, by xDS type", {"type"}};
 constexpr Counter kProxyResponseSendSuccessCount{
     "osm_proxy_response_send_success_count", "Responses sent to proxies, by xDS type", {"type"}};
-constexpr Counter kStreamsStalled{"osm_streams_stalled_total",
-                                  "Streams cut because the proxy did not read"};
 
 constexpr std::chrono::seconds kTick{1};
-constexpr std::chrono::seconds kStalledWrite{30};  // a longer write cuts its stream
 // Time from a change of clusters in which claims of their endpoints are doubted.
 constexpr std::chrono::seconds kReshaped{5};
 constexpr std::size_t kMostReshaped = 256;  // Services; after more changes all are doubted
@@ -47,9 +44,13 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
       lines_(deps_.runtime.clock),
       queue_(options.max_unfinished_bytes),
       replica_streams_(deps_.board),
-      balance_(options.rebalance ? deps_.board : nullptr),
-      pacer_(deps_.strand, deps_.runtime.rng,
-             [this](StreamId id, const std::string& text) { end_paced(id, text); }) {
+      endings_(streams_, queue_, deps_.runtime, deps_.strand,
+               options.rebalance ? deps_.board : nullptr,
+               {[this] { return admits(); },
+                [this](const Stream& stream, CloseCode code, const std::string& text) {
+                  report_end(stream, code, text);
+                },
+                [this](StreamId id) { forget(id); }, [this] { pump(); }}) {
   report_zeros();
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -57,7 +58,7 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
 // --- admission ---
 
 void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport) {
-  if (draining_) {  // the proxy goes to another replica
+  if (endings_.draining()) {  // the proxy goes to another replica
     report_refusal(kShuttingDown, {});
     return transport->close(CloseCode::kUnavailable, kShuttingDown, false);
   }
@@ -67,10 +68,7 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
     report_refusal(error_code_text(peer.error().code), {{"detail", peer.error().message}});
     return transport->close(close_code(peer.error().code), peer.error().text(), false);
   }
-  Stream& stream = streams_[id];
-  stream.id = id;
-  stream.transport = std::move(transport);
-  stream.peer = std::move(peer).value();
+  Stream& stream = streams_.add(id, std::move(peer).value(), std::move(transport));
   stream.connected_at = deps_.runtime.clock.wall_now();
   stream.transport->read_next();
   admit(stream);
@@ -111,11 +109,11 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
   }
   if (served_until(peer) <= deps_.runtime.clock.wall_now())
     return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
-  if (full_ && !serving_.contains(peer.key())) {
+  if (full_ && !streams_.serving().contains(peer.key())) {
     deps_.runtime.metrics.add(kProxyMaxConnectionsRejected, {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
-         "this replica serves " + std::to_string(serving_.size()) +
+         "this replica serves " + std::to_string(streams_.serving().size()) +
              " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
              "or add replicas"});
     verdict.code = CloseCode::kResourceExhausted;
@@ -127,35 +125,27 @@ Hub::Verdict Hub::judge(const Peer& peer) const {
 void Hub::admit(Stream& stream) {
   Verdict verdict = judge(stream.peer);
   if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
-  if (verdict.what == Verdict::kRefuse) return close(stream.id, verdict.code, verdict.text);
+  if (verdict.what == Verdict::kRefuse)
+    return endings_.close(stream.id, verdict.code, verdict.text);
   if (stream.wait) return;
-  // Each waiting stream holds a request, so only the newest stream of a certificate may wait.
-  std::set<StreamId>& waiting = waiting_[stream.key()];
-  const std::set<StreamId> older = waiting;
-  waiting.insert(stream.id);
-  for (StreamId id : older) close(id, CloseCode::kAborted, kSuperseded);
+  for (StreamId id : streams_.wait(stream)) endings_.close(id, CloseCode::kAborted, kSuperseded);
   stream.wait = deps_.strand.post_after(
       options_.unknown_workload_wait,
-      [this, id = stream.id, verdict] { close(id, verdict.code, verdict.text); });
+      [this, id = stream.id, verdict] { endings_.close(id, verdict.code, verdict.text); });
 }
 
 void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload) {
   const model::ProxyKey key = stream.key();
   stream.wait.reset();
-  remove_member(waiting_, key, stream.id);
-  const bool beside = stands_beside(stream);
-  if (!beside) supersede(stream);
-  stream.workload = std::move(workload);
+  supersede(stream);
+  streams_.set_workload(stream, std::move(workload));
+  const bool beside = !streams_.serve(stream);
   Doubts doubts = memory_.doubts(key);
   const std::optional<NameSet> doubted = doubted_endpoints(stream);
   if (!doubted) doubts[index_of(XdsType::kEndpoint)].unsure = true;
   stream.session.emplace(stream.transport->variant(), names_, doubts);
   if (doubted) stream.session->doubt_endpoints(*doubted);
-  if (beside)
-    beside_[key].insert(stream.id);
-  else
-    serving_[key] = stream.id;
-  returning_.erase(key);
+  endings_.returned(key);
   await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
   const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
@@ -201,20 +191,18 @@ void Hub::note_reshaped(const model::Changes& changes) {
 }
 
 void Hub::supersede(Stream& newer) {
-  for (const StreamId id : streams_of(newer.key())) {
-    const Stream* older = find_in(streams_, id);
+  for (const StreamId id : streams_.supersede(newer)) {
+    const Stream* older = streams_.find(id);
     if (!older) continue;
     // A write in flight to a half-dead connection would hold the status back.
     const bool cut = older->write_started.has_value();
-    close(id, CloseCode::kAborted, kSuperseded, cut);
+    endings_.close(id, CloseCode::kAborted, kSuperseded, cut);
   }
 }
 
 // `before`: the snapshot before the one that is new; null: the snapshot is not new. `since`: as
 // on_snapshot().
 void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime since) {
-  for (const ServiceName& service : stream.workload->workload.services)
-    selected_by_[service].insert(stream.id);
   translate::ProxyClass proxy_class = class_in(mesh_of(stream), stream);
   if (!stream.proxy_class) recall_leaving(stream, proxy_class.own_ports);
   if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
@@ -244,11 +232,11 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   note_domains(before.get());
   std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);
   for (const ServiceName& service : changes.services)
-    if (const std::set<StreamId>* selected = find_in(selected_by_, service))
+    if (const std::set<StreamId>* selected = streams_.selected_by(service))
       regroup.insert(selected->begin(), selected->end());
   recheck(changes, regroup);
   for (StreamId id : regroup)
-    if (Stream* stream = find_in(streams_, id); stream && stream->session)
+    if (Stream* stream = streams_.find(id); stream && stream->session)
       classify(*stream, before.get(), since);
   progressed_.notify(nullptr);  // untouched classes have this generation
   pump();
@@ -257,38 +245,32 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
 // The number of served proxies, or the limit, may have changed.
 void Hub::note_serving() {
   const std::size_t most = snapshot_->config.max_proxies;
-  full_ = most != 0 && serving_.size() >= most;
-  deps_.runtime.metrics.set(kProxyConnectCount, {}, serving_.size());
+  full_ = most != 0 && streams_.serving().size() >= most;
+  deps_.runtime.metrics.set(kProxyConnectCount, {}, streams_.serving().size());
 }
 
 // Checks workloads that were added, removed or changed. `regroup` gets the streams of these.
 void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
   std::set<model::ProxyKey> keys = changes.workloads;
-  if (changes.everything) {
-    for (const auto& [key, id] : serving_) keys.insert(key);
-    for (const auto& [key, ids] : waiting_) keys.insert(key);
-  }
+  if (changes.everything) keys.merge(streams_.proxies());
   for (const model::ProxyKey& key : keys) {
-    if (const std::set<StreamId>* waiting = find_in(waiting_, key))
-      for (StreamId id : std::set<StreamId>(*waiting))
-        if (Stream* stream = find_in(streams_, id)) admit(*stream);
-    for (const StreamId id : streams_of(key)) {
-      Stream* const found = find_in(streams_, id);
+    for (StreamId id : streams_.waiting(key))
+      if (Stream* stream = streams_.find(id)) admit(*stream);
+    for (const StreamId id : streams_.served(key)) {
+      Stream* const found = streams_.find(id);
       if (!found) continue;
       Stream& stream = *found;
       Verdict verdict = judge(stream.peer);
       if (verdict.what != Verdict::kServe) {
-        close(stream.id, verdict.code, verdict.text);
+        endings_.close(stream.id, verdict.code, verdict.text);
       } else {
-        for (const ServiceName& service : stream.workload->workload.services)
-          remove_member(selected_by_, service, stream.id);
-        stream.workload = std::move(verdict.workload);
+        streams_.set_workload(stream, std::move(verdict.workload));
         regroup.insert(stream.id);
       }
     }
     if (snapshot_->workloads.find(key)) continue;
     memory_.erase(key);
-    libraries_.erase(key);
+    streams_.forget_kind(key);
     leaving_.forget(key);
     own_meshes_.erase(key);
   }
@@ -302,7 +284,7 @@ void Hub::accept(std::vector<TrustDomain> domains) {
     if (std::find(accepted.begin(), accepted.end(), stream.peer.trust_domain) == accepted.end())
       others.push_back(id);
   for (StreamId id : others)
-    close(
+    endings_.close(
         id, CloseCode::kPermissionDenied,
         "wrong-certificate-kind: its trust domain is none of the mesh's any more; issue a new one");
 }
@@ -314,7 +296,7 @@ void Hub::on_secrets(const std::optional<ServiceIdentity>& identity) {
 
 void Hub::on_class_changed(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members()) {
-    Stream* stream = find_in(streams_, id);
+    Stream* stream = streams_.find(id);
     if (!stream || stream->proxy_class != entry) continue;
     give_sets(*stream, entry->changed_at(), entry->superseded());
   }
@@ -340,7 +322,7 @@ void Hub::give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::ui
 // --- messages of the proxy ---
 
 void Hub::on_request(StreamId id, const std::string& bytes) {
-  Stream* stream = find_in(streams_, id);
+  Stream* stream = streams_.find(id);
   if (!stream) return;
   if (stream->session) {
     handle(*stream, bytes);
@@ -351,9 +333,9 @@ void Hub::on_request(StreamId id, const std::string& bytes) {
 }
 
 void Hub::handle(Stream& stream, const std::string& bytes) {
-  if (stream.kind == Kind::kUnheard) note_kind(stream, bytes);
+  if (stream.kind == Stream::Kind::kUnheard) note_kind(stream, bytes);
   const Result<Session::Heard> heard = stream.session->on_message(bytes);
-  if (!heard) return close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
+  if (!heard) return endings_.close(stream.id, CloseCode::kInvalidArgument, heard.error().text());
   const std::string_view type_text = heard->type ? xds_type_text(*heard->type) : "other";
   deps_.runtime.metrics.add(kProxyXdsRequestCount, {{"type", type_text}}, 1);
   if (heard->effect == Session::Effect::kNack) report_nack(stream, *heard->type, *heard->error);
@@ -378,18 +360,18 @@ void Hub::read_next(Stream& stream, std::size_t excess) {
   if (pause <= pause.zero()) return stream.transport->read_next();
   deps_.runtime.metrics.add(kProxyRequestsDelayed, {}, 1);
   stream.reads_at = deps_.strand.post_after(pause, [this, id = stream.id] {
-    if (const Stream* waiting = find_in(streams_, id)) waiting->transport->read_next();
+    if (const Stream* waiting = streams_.find(id)) waiting->transport->read_next();
   });
 }
 
 // --- writing ---
 
 void Hub::pump() {
-  // close() and class changes within a turn call this function again; the outer loop sees what they
+  // Ends and class changes within a turn call this function again; the outer loop sees what they
   // queued.
   if (std::exchange(pumping_, true)) return;
   while (const std::optional<StreamId> id = queue_.pop()) {
-    Stream* found = find_in(streams_, *id);
+    Stream* found = streams_.find(*id);
     if (!found || !found->session) continue;
     Stream& stream = *found;
     if (stream.session->writing()) {  // it gets its turn when the write is done
@@ -404,7 +386,7 @@ void Hub::pump() {
       tell_progress(stream);
       write(stream, *response);
     } else if (stream.session->emptied()) {
-      end_emptied(stream);
+      endings_.end_emptied(stream);
     } else {
       note_settled(stream);
       tell_progress(stream);
@@ -432,9 +414,9 @@ void Hub::write(Stream& stream, const Response& response) {
 }
 
 void Hub::on_write_done(StreamId id) {
-  auto at = streams_.find(id);
-  if (at == streams_.end()) return end(id);
-  Stream& stream = at->second;
+  Stream* found = streams_.find(id);
+  if (!found) return endings_.on_write_done(id);
+  Stream& stream = *found;
   OSM_CHECK(stream.session && stream.write_started);
   deps_.runtime.metrics.observe(kPushStage, {{"stage", "write"}},
                                 deps_.runtime.clock.steady_now() - *stream.write_started);
@@ -445,18 +427,50 @@ void Hub::on_write_done(StreamId id) {
   pump();
 }
 
+// --- ends ---
+
+void Hub::on_closed(StreamId id) {
+  if (streams_.find(id))
+    return endings_.close(id, CloseCode::kCancelled, "hung-up: the proxy ended the stream");
+  endings_.on_write_done(id);
+}
+
+void Hub::forget(StreamId id) {
+  using Place = StreamTable::Removed::Place;
+  const auto [place, stream, successor] = streams_.remove(id);
+  const model::ProxyKey key = stream.key();
+  forget_trial(stream.id);
+  queue_.remove(stream.id);
+  queue_.finished(stream.write_bytes);
+  if (place == Place::kUnserved) return;
+  memory_.left(key, stream.session->doubts(), deps_.runtime.clock.steady_now());
+  classes_.leave(stream.proxy_class, stream.id);
+  if (place == Place::kBeside) return;
+  if (successor) return promote(*successor);
+  replica_streams_.closed(key);
+  note_disconnected(key);
+  progressed_.notify(&key);
+  deps_.registry.unregister_proxy(key.id);
+  note_serving();
+}
+
+void Hub::stop_builds() {
+  classes_.stop_builds();
+  aside_.close();
+}
+
 // --- time ---
 
 void Hub::tick() {
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
   const SteadyTime now = deps_.runtime.clock.steady_now();
   const WallTime wall = deps_.runtime.clock.wall_now();
-  cut_stalled(now);
-  forget_returning(now);
+  endings_.cut_stalled(now);
+  if (endings_.forget_returning(now)) progressed_.notify(nullptr);
   report_behind(now);
   report_queues();
   report_twins(now);
-  rebalance(now);
+  endings_.rebalance(now);
   std::vector<StreamId> expired;
   for (auto& [id, stream] : streams_) {
     check_certificate(stream, wall, expired);
@@ -464,28 +478,14 @@ void Hub::tick() {
       queue_.push(id);
   }
   for (StreamId id : expired)  // the end of one stream may end others
-    if (const Stream* stream = find_in(streams_, id))
-      close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
+    if (const Stream* stream = streams_.find(id))
+      endings_.close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);
   tick_leaving(now);
   if (deps_.readiness) deps_.readiness->tick();
   pump();
-}
-
-void Hub::cut_stalled(SteadyTime now) {
-  const SteadyTime limit = now - kStalledWrite;
-  std::vector<StreamId> open;
-  std::vector<StreamId> ending;
-  for (const auto& [id, stream] : streams_)
-    if (stream.write_started && *stream.write_started <= limit) open.push_back(id);
-  for (const auto& [id, stream] : ending_)
-    if (stream.write_started <= limit) ending.push_back(id);
-  deps_.runtime.metrics.add(kStreamsStalled, {}, open.size() + ending.size());
-  for (StreamId id : open)
-    close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
-  for (StreamId id : ending) end(id, true);
 }
 
 }  // namespace osm::inline v1::ads

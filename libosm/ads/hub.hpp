@@ -1,7 +1,7 @@
 // All streams of one replica: the hub admits them, gives each the sets of its class, lets sessions
 // decide and transports write. It is the ADS server without gRPC.
 //
-// Thread: every function on the strand. After Strand::stop() the owner may call close_all().
+// Thread: every function on the strand. After Strand::stop() the owner may end all streams.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "ads/class_table.hpp"
+#include "ads/endings.hpp"
 #include "ads/leaving_ports.hpp"
-#include "ads/pacer.hpp"
 #include "ads/peer.hpp"
 #include "ads/progress.hpp"
 #include "ads/proxy_memory.hpp"
@@ -26,7 +26,7 @@
 #include "ads/readiness_table.hpp"
 #include "ads/replica_streams.hpp"
 #include "ads/session.hpp"
-#include "ads/stream_balance.hpp"
+#include "ads/stream_table.hpp"
 #include "ads/task_gate.hpp"
 #include "ads/trial.hpp"
 #include "base/log_limit.hpp"
@@ -72,8 +72,6 @@ struct Trial {
   bool ends = false;                   // once the proxy's class is current
 };
 
-inline constexpr const char* kShuttingDown = "shutting-down";
-
 // True if the proxy has acknowledged everything that its clusters name, or its listeners. A proxy
 // asks for listeners after clusters, and for routes after listeners.
 bool holds_what_clusters_name(const Session& session);
@@ -110,10 +108,8 @@ class Hub {
 
   // Waits for running builds. Afterwards nothing on the executor uses what they borrow.
   void stop_builds();
-  void close_all(CloseCode code, const std::string& text);
-  // Admits no stream from now on, and ends the present ones within `window`, a few at a time; until
-  // then each is served. `done` is called after the last one. Precondition: window >= Pacer::kTurn.
-  void drain(std::chrono::nanoseconds window, std::function<void()> done);
+
+  Endings& endings() { return endings_; }
 
   // A connected proxy with its sent and acknowledged sets by type (null: none).
   struct View {
@@ -129,7 +125,6 @@ class Hub {
   std::vector<ProxyProgress> progress(const std::vector<model::ProxyKey>& proxies) const;
   std::vector<ReportedProxy> report() const;
   model::CertificateProgress certificate_progress(const model::CertificateGoal& goal) const;
-  void recall(const std::string& issuer_key_id);
   Subscription subscribe_progress(std::function<void(const model::ProxyKey*)> on_progress) {
     return progressed_.subscribe(std::move(on_progress));
   }
@@ -150,63 +145,6 @@ class Hub {
   std::set<model::ProxyKey> connected() const;
 
  private:
-  // Progress with the resources of one type.
-  struct Step {
-    bool kept = false;       // holds everything that its class holds
-    std::uint64_t left = 0;  // if not: the newest generation with which it did
-  };
-
-  struct PendingChange {
-    SteadyTime since = SteadyTime::max();  // time of its announcement; max(): there is none
-    std::uint64_t generation = 0;          // has it
-  };
-
-  // Kind of a proxy, as its first request says (ADR 0065).
-  enum class Kind { kUnheard, kEnvoy, kLibrary };
-
-  struct Stream {
-    StreamId id = 0;
-    std::shared_ptr<ProxyStream> transport;
-    Peer peer;
-    std::optional<Session> session;  // set at admission
-    ProxyClassPtr proxy_class;
-    std::shared_ptr<const model::WorkloadEntry> workload;
-    Subscription wait;        // for an unknown workload
-    Subscription reads_at;    // its next message is read later
-    std::string first_bytes;  // a request that came before admission
-    WallTime connected_at;
-    std::array<WallTime, kXdsTypes.size()> updated{};
-    std::optional<SteadyTime> write_started;
-    std::size_t write_bytes = 0;
-    // The earliest mesh change that is on its way to this proxy, and all later ones as one.
-    PendingChange change;
-    PendingChange later_changes;
-    std::optional<SteadyTime> given_at;  // time since which new resources wait for a write
-    Kind kind = Kind::kUnheard;
-    bool warned = false;   // a warning about the end of its certificate was logged
-    bool settled = false;  // holds everything that its class holds, so it is as far as its class
-    bool whole = false;    // has asked for everything that its clusters and listeners name
-    std::uint64_t applied = 0;  // the newest generation that it had acknowledged, see applied()
-    std::array<Step, kXdsTypes.size()> steps;
-    bool progressed = false;  // subscribers are to be told in this turn
-    ResourceSetPtr
-        whole_clusters;  // with these clusters and listeners it held everything that they name
-    ResourceSetPtr whole_listeners;
-    bool serves_ports = false;  // it has acknowledged the own ports of its class
-
-    model::ProxyKey key() const { return peer.key(); }
-  };
-
-  // A stream that ended while a response was being written. Its status follows the write, which may
-  // be stuck.
-  struct Ending {
-    std::shared_ptr<ProxyStream> transport;
-    CloseCode code{};
-    std::string text;
-    SteadyTime write_started;
-    std::size_t write_bytes = 0;
-  };
-
   // Result of the check if a stream may be served now.
   struct Verdict {
     enum { kServe, kWait, kRefuse } what = kServe;
@@ -220,11 +158,8 @@ class Hub {
   void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
   void supersede(Stream& newer);
   void note_kind(Stream& stream, const std::string& first_request);
-  bool is_library(const Stream& stream) const;
-  bool stands_beside(const Stream& stream) const;
   void take_over(Stream& stream);
-  bool promote(const model::ProxyKey& key);
-  std::vector<StreamId> streams_of(const model::ProxyKey& key) const;
+  void promote(const Stream& stream);
   void classify(Stream& stream, const model::MeshSnapshot* before = nullptr,
                 SteadyTime since = SteadyTime::max());
   std::optional<NameSet> doubted_endpoints(const Stream& stream) const;
@@ -232,13 +167,7 @@ class Hub {
   void give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::uint64_t> until = {});
   void handle(Stream& stream, const std::string& bytes);
   void read_next(Stream& stream, std::size_t excess);
-  void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
-  void end(StreamId id, bool cut = false);
-  void end_paced(StreamId id, const std::string& text);
-  void end_emptied(const Stream& stream);
-  void rebalance(SteadyTime now);
-  void note_drained();
-  void forget(std::map<StreamId, Stream>::iterator at);
+  void forget(StreamId id);
   void recheck(const model::Changes& changes, std::set<StreamId>& regroup);
   void note_serving();
   void on_class_changed(const ProxyClassPtr& entry);
@@ -246,7 +175,6 @@ class Hub {
   void pump();
   void write(Stream& stream, const Response& response);
   void tick();
-  void cut_stalled(SteadyTime now);
   // End of the time in which streams of this certificate are served.
   WallTime served_until(const Peer& peer) const;
   void check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired);
@@ -272,8 +200,6 @@ class Hub {
   bool refuses(const Stream& stream) const;
   std::uint64_t acknowledged_by_all() const;
   void tick_leaving(SteadyTime now);
-
-  void forget_returning(SteadyTime now);
 
   // Readiness of proxies for their ports: hub_readiness.cpp
   void await_ports(Stream& stream);
@@ -313,11 +239,7 @@ class Hub {
   PushQueue queue_;
   ProxyMemory memory_;
   ReplicaStreams replica_streams_;
-  StreamBalance balance_;
   LeavingPorts leaving_;
-  Pacer pacer_;
-  bool draining_ = false;          // the server shuts down
-  std::function<void()> drained_;  // called after the last stream; null: it was called
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
   std::atomic<bool> full_{false};
   std::uint64_t generation_before_ = 0;  // generation before snapshot_
@@ -327,18 +249,8 @@ class Hub {
   std::map<ServiceIdentity, SteadyTime> reshaped_clients_;
   // The generation in which trust domains changed last; 0: never.
   std::uint64_t domains_changed_ = 0;
-  std::map<StreamId, Stream> streams_;
-  std::map<StreamId, Ending> ending_;
-  std::map<model::ProxyKey, StreamId> serving_;
-  // Further streams of gRPC libraries: each channel and each server of a process has its own, with
-  // one certificate.
-  std::map<model::ProxyKey, std::set<StreamId>> beside_;
-  std::set<model::ProxyKey> libraries_;  // proxies whose last stream was of a gRPC library
-  std::map<model::ProxyKey, SteadyTime>
-      returning_;  // proxies that were told to reconnect, with the time
-  std::map<model::ProxyKey, std::set<StreamId>> waiting_;
-  std::map<ServiceName, std::set<StreamId>>
-      selected_by_;  // services that select a stream's workload
+  StreamTable streams_;
+  Endings endings_;
   bool pumping_ = false;
   std::map<model::ProxyKey, MeshNumber> own_meshes_;  // proxies that have not the mesh of all
   std::map<StreamId, Trial> trials_;

@@ -35,7 +35,7 @@ void Hub::recall_leaving(const Stream& stream, const std::vector<MeshService>& o
 // The generation that all proxies of the mesh have acknowledged; 0: some are not connected here.
 // They may be another replica's, and they may send requests without any controller.
 std::uint64_t Hub::acknowledged_by_all() const {
-  if (serving_.size() < snapshot_->workloads.size()) return 0;
+  if (streams_.serving().size() < snapshot_->workloads.size()) return 0;
   std::uint64_t oldest = snapshot_->generation;
   for (const auto& [id, stream] : streams_)
     if (stream.session) oldest = std::min(oldest, applied(stream));
@@ -46,7 +46,7 @@ void Hub::tick_leaving(SteadyTime now) {
   leaving_.forget_meshes(now);
   if (leaving_.empty()) return;
   for (const model::ProxyKey& proxy : leaving_.tick(now, *snapshot_, acknowledged_by_all()))
-    for (const StreamId id : streams_of(proxy)) classify(streams_.at(id));
+    for (const StreamId id : streams_.served(proxy)) classify(streams_.at(id));
 }
 
 }  // namespace osm::inline v1::ads

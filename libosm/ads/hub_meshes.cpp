@@ -13,7 +13,7 @@ const model::MeshSnapshot& Hub::mesh_of(const Stream& stream) const {
 translate::ProxyClass Hub::class_in(const model::MeshSnapshot& mesh, const Stream& stream) const {
   translate::ProxyClass proxy_class = translate::class_of(mesh, stream.workload->workload);
   proxy_class.leaving = leaving_.of(stream.key());
-  proxy_class.grpc = is_library(stream);
+  proxy_class.grpc = streams_.is_library(stream);
   if (const MeshNumber* own = find_in(own_meshes_, stream.key())) proxy_class.mesh = *own;
   return proxy_class;
 }
@@ -24,7 +24,7 @@ void Hub::update_mesh(const MeshUpdate& update) {
                    update.changes, SteadyTime::max());
   for (const auto& [key, number] : own_meshes_)
     if (number == update.number)
-      for (const StreamId id : streams_of(key)) classify(streams_.at(id));
+      for (const StreamId id : streams_.served(key)) classify(streams_.at(id));
   progressed_.notify(nullptr);
   release_trials();
   pump();
@@ -37,13 +37,13 @@ void Hub::assign_mesh(const model::ProxyKey& proxy, MeshNumber number) {
     own_meshes_[proxy] = number;
     leaving_.forget(proxy);
   }
-  for (const StreamId id : streams_of(proxy)) classify(streams_.at(id));
+  for (const StreamId id : streams_.served(proxy)) classify(streams_.at(id));
   pump();
 }
 
 std::set<model::ProxyKey> Hub::connected() const {
   std::set<model::ProxyKey> proxies;
-  for (const auto& [key, id] : serving_) proxies.insert(key);
+  for (const auto& [key, id] : streams_.serving()) proxies.insert(key);
   return proxies;
 }
 

@@ -19,9 +19,6 @@ namespace {
 constexpr Histogram kPropagation{"osm_propagation_seconds",
                                  "Seconds from a change until a proxy has acknowledged it"};
 
-// Time to wait for a proxy that was told to reconnect: Envoy tries every two seconds at most.
-constexpr std::chrono::seconds kReturnBound{10};
-
 }  // namespace
 
 std::uint64_t Hub::applied(const Stream& stream) const {
@@ -33,7 +30,7 @@ std::uint64_t Hub::applied(const Stream& stream) const {
 std::uint64_t Hub::reached(const Stream& stream, std::uint64_t generation) const {
   if (!stream.whole) return 0;
   for (XdsType type : kXdsTypes) {
-    const Step& step = stream.steps[index_of(type)];
+    const Stream::Step& step = stream.steps[index_of(type)];
     if (step.kept || !stream.session->subscribed(type)) continue;
     generation = std::min(generation, std::max(step.left, stream.session->confirmed(type)));
   }
@@ -48,7 +45,7 @@ void Hub::unsettle(Stream& stream, std::uint64_t generation) {
 
 // The same for one type, after unsettle().
 void Hub::leave(Stream& stream, XdsType type, std::uint64_t generation) {
-  Step& step = stream.steps[index_of(type)];
+  Stream::Step& step = stream.steps[index_of(type)];
   if (std::exchange(step.kept, false)) step.left = generation;
 }
 
@@ -72,7 +69,7 @@ void Hub::tell_progress(Stream& stream) {
 // The class of the stream has a change that was announced at `since`; max(): it has none.
 void Hub::note_change(Stream& stream, SteadyTime since) {
   if (since == SteadyTime::max()) return;
-  PendingChange& change =
+  Stream::PendingChange& change =
       stream.change.since == SteadyTime::max() ? stream.change : stream.later_changes;
   change.since = std::min(change.since, since);
   change.generation = snapshot_->generation;
@@ -88,7 +85,7 @@ void Hub::observe_change(Stream& stream) {
 // The stream is as far as its class without a new response.
 void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members())
-    if (const Stream* stream = find_in(streams_, id); stream && stream->settled) {
+    if (const Stream* stream = streams_.find(id); stream && stream->settled) {
       const model::ProxyKey key = stream->key();
       progressed_.notify(&key);
     }
@@ -120,7 +117,7 @@ bool Hub::is_whole(Stream& stream) const {
   const ResourceSetPtr clusters = stream.session->acknowledged(XdsType::kCluster);
   const ResourceSetPtr listeners = stream.session->acknowledged(XdsType::kListener);
   // A gRPC library that is only a server has no clusters.
-  if (is_library(stream))
+  if (streams_.is_library(stream))
     return listeners && holds_what_listeners_name(*stream.session) &&
            (!clusters || holds_what_clusters_name(*stream.session));
   if (!clusters || !listeners) return false;
@@ -135,10 +132,10 @@ bool Hub::is_whole(Stream& stream) const {
 std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& proxies) const {
   std::vector<ProxyProgress> out;
   for (const model::ProxyKey& key : proxies) {
-    const std::vector<StreamId> ids = streams_of(key);
+    const std::vector<StreamId> ids = streams_.served(key);
     if (ids.empty()) {
       // It still has resources that it will be told to remove.
-      if (returning_.contains(key)) out.push_back({key, 0, false, {}});
+      if (endings_.returning().contains(key)) out.push_back({key, 0, false, {}});
       continue;
     }
     ProxyProgress& one = out.emplace_back();
@@ -161,21 +158,14 @@ std::vector<ProxyProgress> Hub::progress(const std::vector<model::ProxyKey>& pro
 
 std::vector<ReportedProxy> Hub::report() const {
   std::set<model::ProxyKey> keys;
-  for (const auto& [key, id] : serving_) keys.insert(key);
-  for (const auto& [key, since] : returning_) keys.insert(key);
+  for (const auto& [key, id] : streams_.serving()) keys.insert(key);
+  for (const auto& [key, since] : endings_.returning()) keys.insert(key);
   std::vector<ReportedProxy> out;
   for (ProxyProgress& one : progress({keys.begin(), keys.end()})) {
-    const StreamId* id = find_in(serving_, one.proxy);
-    out.push_back(
-        {std::move(one), id ? std::optional(view(streams_.at(*id)).proxy) : std::nullopt});
+    const Stream* stream = streams_.serving(one.proxy);
+    out.push_back({std::move(one), stream ? std::optional(view(*stream).proxy) : std::nullopt});
   }
   return out;
-}
-
-void Hub::forget_returning(SteadyTime now) {
-  if (std::erase_if(returning_,
-                    [&](const auto& entry) { return now - entry.second >= kReturnBound; }) > 0)
-    progressed_.notify(nullptr);
 }
 
 // --- certificates, as root rotation asks for them ---
@@ -203,8 +193,8 @@ model::CertificateProgress Hub::certificate_progress(const model::CertificateGoa
   progress.known = snapshot_ != nullptr;
   if (!progress.known) return progress;
   progress.workloads = snapshot_->workloads;
-  progress.proxies.reserve(serving_.size());
-  for (const auto& [key, id] : serving_) {
+  progress.proxies.reserve(streams_.serving().size());
+  for (const auto& [key, id] : streams_.serving()) {
     const Stream& stream = streams_.at(id);
     const SecretFacts* facts = classes_.secret_facts(stream.proxy_class->proxy_class().identity);
     // A proxy that has not asked for secrets may hold some from before, until its whole content is
@@ -249,7 +239,7 @@ Hub::View Hub::view(const Stream& stream) const {
 
 std::vector<Proxy> Hub::list() const {
   std::vector<Proxy> proxies;
-  for (const auto& [key, id] : serving_) proxies.push_back(view(streams_.at(id)).proxy);
+  for (const auto& [key, id] : streams_.serving()) proxies.push_back(view(streams_.at(id)).proxy);
   std::sort(proxies.begin(), proxies.end(),
             [](const Proxy& a, const Proxy& b) { return a.workload < b.workload; });
   return proxies;
@@ -257,7 +247,7 @@ std::vector<Proxy> Hub::list() const {
 
 std::vector<Hub::View> Hub::find(const std::string& name) const {
   std::vector<View> views;
-  for (const auto& [key, id] : serving_) {
+  for (const auto& [key, id] : streams_.serving()) {
     const Stream& stream = streams_.at(id);
     const WorkloadName& workload = stream.workload->workload.name;
     if (key.id.str() == name || workload.str() == name || workload.name == name)

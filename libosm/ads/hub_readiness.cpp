@@ -51,12 +51,12 @@ void Hub::await_ports(Stream& stream) {
 void Hub::note_ready(Stream& stream) {
   if (!deps_.readiness || stream.serves_ports) return;
   // A gRPC library has listeners of other names.
-  const bool ready = is_library(stream)
+  const bool ready = streams_.is_library(stream)
                          ? stream.whole && stream.session->settled()
                          : serves_own_ports(*stream.session, stream.proxy_class->sets());
   if (!ready) return;
   stream.serves_ports = true;
-  const std::vector<StreamId> ids = streams_of(stream.key());
+  const std::vector<StreamId> ids = streams_.served(stream.key());
   if (!std::all_of(ids.begin(), ids.end(),
                    [&](StreamId id) { return streams_.at(id).serves_ports; }))
     return;

@@ -49,9 +49,9 @@ bool holds_what_listeners_name(const Session& session) {
 
 void Hub::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
                  std::function<void(const TrialResult&)> done) {
-  const StreamId* serving = find_in(serving_, proxy);
+  Stream* const serving = streams_.serving(proxy);
   if (!serving) return done({});
-  Stream& stream = streams_.at(*serving);
+  Stream& stream = *serving;
   // Until the sets are built, the proxy keeps those of the trial before.
   Trial& trial = trials_[stream.id];
   trial.number = ++last_trial_;
@@ -159,8 +159,8 @@ void Hub::judge_restoring(StreamId id) {
 }
 
 void Hub::end_trial(const model::ProxyKey& proxy, bool restore) {
-  const StreamId* serving = find_in(serving_, proxy);
-  Trial* trial = serving ? find_in(trials_, *serving) : nullptr;
+  Stream* const serving = streams_.serving(proxy);
+  Trial* trial = serving ? find_in(trials_, serving->id) : nullptr;
   if (!trial) return;
   trial->ends = true;
   trial->done = nullptr;
@@ -170,7 +170,7 @@ void Hub::end_trial(const model::ProxyKey& proxy, bool restore) {
     trial->deadline = deps_.runtime.clock.steady_now() + Trial::kBound;
     trial->number = ++last_trial_;
     trial->sets = restored(*trial->before, trial->sets);
-    give_sets(streams_.at(*serving), SteadyTime::max());
+    give_sets(*serving, SteadyTime::max());
     return pump();
   }
   release_trials();
@@ -212,17 +212,12 @@ void Hub::tick_trials(SteadyTime now) {
 
 void Hub::compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
                   std::function<void(std::vector<ResourceNames>)> done) {
-  const StreamId* serving = find_in(serving_, proxy);
+  const Stream* const serving = streams_.serving(proxy);
   if (!serving) return done({});
   std::vector<BuildJob> jobs;
   for (const ProxyMesh& pair : pairs)
-    jobs.push_back({pair.mesh,
-                    pair.without,
-                    class_in(*pair.mesh, streams_.at(*serving)),
-                    {},
-                    true,
-                    {},
-                    deps_.hook});
+    jobs.push_back(
+        {pair.mesh, pair.without, class_in(*pair.mesh, *serving), {}, true, {}, deps_.hook});
   deps_.runtime.executor.post(aside_.guard([this, jobs = std::move(jobs), done = std::move(done)] {
     std::vector<ResourceNames> differing;
     for (const BuildJob& job : jobs) {

@@ -80,7 +80,7 @@ TEST_SUITE("ads::Hub with gRPC libraries") {
       CHECK(rig.hub.list().empty());
     }
     SUBCASE("the server ends all of them") {
-      rig.hub.close_all(ads::CloseCode::kUnavailable, "end");
+      rig.hub.endings().close_all(ads::CloseCode::kUnavailable, "end");
       CHECK_FALSE(channel.open());
       CHECK_FALSE(other.open());
       CHECK(rig.hub.list().empty());

@@ -59,10 +59,10 @@ struct Crowd : HubRig {
 TEST_SUITE("ads::Hub endings") {
   TEST_CASE_FIXTURE(Crowd,
                     "recalled proxies reconnect a few at a time, and are served until then") {
-    hub.recall("another key");
+    hub.endings().recall("another key");
     CHECK(ended("recalled: ") == ads::Pacer::kBurst);
     check_served(proxies.back());
-    hub.recall("another key");  // those that wait are not ended earlier
+    hub.endings().recall("another key");  // those that wait are not ended earlier
     CHECK(ended("recalled: ") == ads::Pacer::kBurst);
     executor.run_for(ads::Pacer::kTurn);
     CHECK(ended("recalled: ") >= 2 * ads::Pacer::kBurst);
@@ -102,7 +102,7 @@ TEST_SUITE("ads::Hub endings") {
 
   TEST_CASE_FIXTURE(Crowd, "a drain admits nobody, ends all within its window, and says when") {
     int done = 0;
-    hub.drain(10s, [&] { ++done; });
+    hub.endings().drain(10s, [&] { ++done; });
     CHECK(ended("shutting-down") == ads::Pacer::kBurst);
     check_served(proxies.back());
     RigProxy late(*this, id(0), kClient);
@@ -114,19 +114,6 @@ TEST_SUITE("ads::Hub endings") {
     executor.run_for(10s);
     CHECK(ended("shutting-down") == kProxies - 1);
     CHECK(done == 1);
-  }
-
-  TEST_CASE_FIXTURE(HubRig, "a drain without streams is over at once") {
-    int done = 0;
-    hub.drain(10s, [&] { ++done; });
-    CHECK(done == 1);
-  }
-
-  TEST_CASE_FIXTURE(Crowd, "a drain within a short window hurries") {
-    bool done = false;
-    hub.drain(200ms, [&] { done = true; });
-    executor.run_for(200ms);
-    CHECK(done);
   }
 
   TEST_CASE_FIXTURE(Crowd, "a change that empties many ends their streams a few at a time") {

@@ -131,7 +131,7 @@ TEST_SUITE("ads::Hub metrics") {
     newer.hang_up();
     CHECK(ended("hung-up") == 1);
     RigProxy recalled(*this, kClientId, kClient);
-    hub.recall("another key");
+    hub.endings().recall("another key");
     CHECK(ended("recalled") == 1);
     RigProxy other(*this, kClientId, kClient);
     hub.accept({TrustDomain("new.example")});
@@ -142,7 +142,7 @@ TEST_SUITE("ads::Hub metrics") {
     publish();
     CHECK(ended("unknown-proxy") == 1);
     RigProxy last(*this, kServerId, kServer);
-    hub.close_all(ads::CloseCode::kUnavailable, "shutting-down");
+    hub.endings().close_all(ads::CloseCode::kUnavailable, "shutting-down");
     CHECK(ended("shutting-down") == 1);
     CHECK(metrics.sum("osm_streams_ended_total") == 6);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ads/hub.hpp"
+#include "ads/memory_stream.hpp"
 #include "ads/mesh_fixture.hpp"
 #include "envoy/service/discovery/v3/discovery.pb.h"
 #include "osm/runtime/system.hpp"
@@ -37,43 +38,6 @@ inline std::string request_bytes(XdsType type, const std::vector<std::string>& n
   for (const std::string& name : names) request.add_resource_names(name);
   return request.SerializeAsString();
 }
-
-// Polices the hub: one read and one write at a time, nonces go up by one, nothing after close().
-class MemoryStream final : public ads::ProxyStream {
- public:
-  struct Closed {
-    ads::CloseCode code{};
-    std::string text;
-    bool cut = false;
-  };
-
-  explicit MemoryStream(XdsVariant variant) : ProxyStream(variant) {}
-
-  void read_next() override {
-    CHECK_FALSE(closed);
-    CHECK_FALSE(reading);
-    reading = true;
-  }
-  void write(const ads::Response& response) override {
-    CHECK_FALSE(closed);
-    CHECK_FALSE(writing);
-    CHECK(response.nonce == std::to_string(++last_nonce_));
-    writing = response;
-    writes.push_back(response);
-  }
-  void close(ads::CloseCode code, const std::string& text, bool cut) override {
-    CHECK_FALSE(closed);
-    closed = Closed{code, text, cut};
-  }
-
-  bool reading = false;
-  std::optional<ads::Response> writing;
-  std::vector<ads::Response> writes;
-  std::optional<Closed> closed;
-
- private:
-  std::uint64_t last_nonce_ = 0;
-};
 
 struct HubRig {
   osm::testing::ManualClock clock;

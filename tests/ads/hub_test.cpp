@@ -295,7 +295,7 @@ TEST_SUITE("ads::Hub writing") {
       check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
     }
     SUBCASE("when the controller ends") {
-      rig.hub.close_all(CloseCode::kUnavailable, "shutting-down");
+      rig.hub.endings().close_all(CloseCode::kUnavailable, "shutting-down");
       check_closed(proxy, CloseCode::kUnavailable, "unknown-proxy", false);
     }
     SUBCASE("or cuts a write that stalls") {

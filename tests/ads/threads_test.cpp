@@ -297,7 +297,7 @@ TEST_SUITE("ads threads") {
       }));
     CHECK(wait_until([&] { return world.registry.connected().size() == proxies.size(); }));
     world.strand.stop();
-    world.hub.close_all(CloseCode::kUnavailable, "shutting-down");
+    world.hub.endings().close_all(CloseCode::kUnavailable, "shutting-down");
     CHECK(world.open_streams == 0);
     CHECK(world.registry.connected().empty());
   }
