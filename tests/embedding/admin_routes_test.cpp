@@ -32,7 +32,9 @@ std::string joined(const std::string& path, const std::vector<std::string>& bodi
   std::vector<net::ReplicaAnswer> answers;
   char name = 'a';
   for (const std::string& body : bodies) answers.push_back({std::string(1, name++), body});
-  return net::join_answers(route_of("GET", path), answers);
+  const net::AdminRoute route = route_of("GET", path);
+  REQUIRE(route.merge != net::AdminMerge::kFirst);  // else one controller is asked
+  return net::join_answers(route, answers);
 }
 
 }  // namespace
