@@ -17,7 +17,7 @@ CALLS = re.compile(
     r"posix_spawnp?|exec[lv]\w*|popen|system|kill|wait(pid|id|4)?|sete?[ug]id|setres[ug]id|setgroups|"
     r"pthread_create|std::thread::_M_start_thread.*"
 )
-# The exceptions, by room: threads that the host asks for by name (net::Threads,
+# The exceptions, by room: threads that the host asks for by name (net::Threads, net::Lanes,
 # testing::ThreadExecutor), the thread that accepts for gRPC's server, the credential plugin of a
 # kubeconfig, the programs with which a machine leaves and the user as whom it asks, and the reason
 # OSM_CHECK aborts for. JsonLog has a thread too, on which all signals are blocked.
