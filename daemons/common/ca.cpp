@@ -9,7 +9,7 @@
 #include "osm/certificate/cert_manager.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/vault.hpp"
-#include "osm/runtime/threads.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
 #include "startup.hpp"
 
@@ -100,10 +100,12 @@ Result<IssuerPtr> use_store(const certificate::CaOptions& options) {
 // other token would let whoever it is sent to act on the API server as this daemon.
 constexpr const char* kVaultAudienceToken = "/var/run/secrets/openservicemesh.io/vault/token";
 
-// An issuer with the threads that look after its token: when Vault is away they wait, and nobody
-// else does.
+// An issuer with the lane that looks after its token: when Vault is away it waits, and nobody else
+// does.
 struct VaultCa {
-  net::Threads threads{2};
+  explicit VaultCa(net::Lanes& lanes) : lane(lanes, {.name = "Vault", .bound = 2}) {}
+
+  net::Lane lane;
   std::unique_ptr<certificate::Issuer> issuer;
 };
 
@@ -111,7 +113,7 @@ struct VaultCa {
 // Secret of the mesh's namespace is read through the API, again when it is refused.
 Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& described,
                                 vault::Source ca_pem) {
-  const auto ca = std::make_shared<VaultCa>();
+  const auto ca = std::make_shared<VaultCa>(with.runtime.lanes());
   vault::IssuerOptions options{
       .address = {described.host, number(described.port), ""},
       .tls = described.protocol != "http",
@@ -121,7 +123,7 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
       .role = described.role,
       .start_timeout = std::chrono::milliseconds(0),  // the caller tries again
       .io = with.runtime.asio(),
-      .runtime = with_executors(with.runtime, with.runtime.executor, ca->threads.executor())};
+      .runtime = with_executors(with.runtime, with.runtime.executor, ca->lane)};
   if (!described.token_file.empty()) options.token = vault::from_file(described.token_file);
   if (!described.token_secret_name.empty())
     options.token = [cluster = with.cluster, described] {

@@ -43,9 +43,13 @@ class Monitored {
                                   return daemon_ ? daemon_->missing() : startup_.missing();
                                 },
                             .hanging =
-                                [this] {
+                                [this, &lanes = runtime.lanes()] {
                                   const std::shared_lock lock(mutex_);
-                                  return daemon_ ? daemon_->hanging() : std::vector<std::string>();
+                                  if (!daemon_) return std::vector<std::string>();
+                                  std::vector<std::string> parts = daemon_->hanging();
+                                  for (std::string& lane : lanes.hanging())
+                                    parts.push_back(std::move(lane));
+                                  return parts;
                                 },
                             .problems =
                                 [this] {
@@ -79,9 +83,10 @@ int run(const RunOptions& options, const Start& start) {
   const std::string& name = options.name;
   EndSignal signal;
   raise_descriptor_limit();
-  // Issuing, administration and credential plugins may wait: on threads of their own.
+  // Issuing and credential plugins may wait: on threads of their own.
   OwnRuntime runtime({.threads = std::max(2U, std::thread::hardware_concurrency()),
                       .blocking_threads = 4,
+                      .blocking_name = "certificates and credentials",
                       .least = options.least});
   runtime.metrics.set(kVersionInfo, {{"version", kVersion}, {"git_commit", kCommit}}, 1);
   runtime.metrics.set(kProcessStartTime, {}, runtime.clock.wall_now().time_since_epoch());

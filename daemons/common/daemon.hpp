@@ -30,7 +30,8 @@ class Daemon {
   // Read for health and metrics until it is destroyed. Thread: any. Blocking: no.
   virtual std::vector<std::string> missing() const = 0;  // reasons not to be ready, in words
   virtual std::vector<Problem> problems() const = 0;
-  virtual std::vector<std::string> hanging() const { return {}; }  // reasons not to be alive
+  // Reasons not to be alive, beside lanes that hang.
+  virtual std::vector<std::string> hanging() const { return {}; }
   virtual std::optional<MeshVersion> mesh() const { return std::nullopt; }  // none: it has no mesh
 
   // Answers what was asked, and ends within `deadline`; then destroy it.

@@ -22,12 +22,11 @@
 #include "osm/control_plane.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
-#include "osm/runtime/threads.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "ports.hpp"
 #include "reconciler.hpp"
 #include "startup.hpp"
 #include "state_dir.hpp"
-#include "watched_threads.hpp"
 
 namespace osm::controller {
 namespace {
@@ -67,9 +66,7 @@ class Controller final : public daemon::Daemon {
   std::vector<std::string> missing() const override { return missing(control_plane_->status()); }
   std::vector<std::string> hanging() const override {
     std::vector<std::string> parts = control_plane_->status().hanging;
-    for (std::string& part : daemon::hanging({&rotating_.executor(), &watched_.blocking()}))
-      parts.push_back(std::move(part));
-    for (std::string& part : mesh_->hanging()) parts.push_back(std::move(part));
+    if (const Status reads = mesh_->reads(); !reads.ok()) parts.push_back(reads.error().message);
     return parts;
   }
 
@@ -135,7 +132,7 @@ class Controller final : public daemon::Daemon {
     OSM_TRY(auto own,
             startup.wait_for(daemon::kAuthority, [this] { return daemon::load_ca(ca("ca")); }));
     const RootRotationOptions rotation{
-        .runtime = watched_.with(runtime_.executor, rotating_.executor()),
+        .runtime = daemon::with_executors(runtime_, runtime_.executor, rotating_),
         .spec = mesh_->spec(),
         .record = mesh_->rotation_record(),
         .board = mesh_->board(),
@@ -157,7 +154,7 @@ class Controller final : public daemon::Daemon {
     }
     manager_ = certificate::make_manager(
         {.issuer = std::move(issuer),
-         .runtime = watched_.runtime(),
+         .runtime = runtime_,
          .key_parameters =
              [this] {
                const MeshConfig config = mesh_->spec().get_mesh_config();
@@ -180,7 +177,7 @@ class Controller final : public daemon::Daemon {
                                  .providers = mesh_->providers(),
                                  .workload_providers = mesh_->workload_providers(),
                                  .certificates = *manager_,
-                                 .runtime = watched_.runtime(),
+                                 .runtime = runtime_,
                                  .accept_osm_v1_identities = options_.beside_osm_v1,
                                  .osm_namespace = options_.osm_namespace,
                                  .ads_address = options_.ads_address.str(),
@@ -224,7 +221,7 @@ class Controller final : public daemon::Daemon {
     const net::Handler admin_api = net::make_admin_api(api);
     OSM_TRY(admin_, net::HttpServer::start(
                         daemon::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
-                        runtime_.asio(), admin_threads_.executor(), admin_api, runtime_.log));
+                        runtime_.asio(), administering_, admin_api, runtime_.log));
     OSM_TRY(mesh_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = startup.http_address().port;
@@ -250,9 +247,8 @@ class Controller final : public daemon::Daemon {
   const GrpcLog grpc_log_{runtime_.log, runtime_.clock};
   std::atomic<bool> stopping_{false};
 
-  const daemon::WatchedRuntime watched_{"certificates", runtime_};
   // Waits for the CAs of a rotation: issuing must not wait with it.
-  daemon::WatchedThreads rotating_{1, "root rotation", runtime_.clock};
+  net::Lane rotating_{runtime_.lanes(), {.name = "root rotation", .watched = true}};
 
   std::unique_ptr<MeshSource> mesh_;
   std::unique_ptr<FreshnessWatch> freshness_;
@@ -262,7 +258,8 @@ class Controller final : public daemon::Daemon {
   std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
-  net::Threads admin_threads_{4};  // wait for stores and CAs, whose own work is on `blocking`
+  // Waits for stores and CAs, whose own work is on `blocking`.
+  net::Lane administering_{runtime_.lanes(), {.name = "admin", .bound = 4}};
   std::unique_ptr<net::HttpServer> admin_;
   std::unique_ptr<JoinServer> join_;
 };

@@ -22,7 +22,8 @@ constexpr std::size_t kMaxAnswer = 4096;
 FreshnessWatch::FreshnessWatch(const FreshnessOptions& options)
     : options_(options),
       freshness_(options.runtime.clock, options.stale_after),
-      strand_(waiting_.executor()) {
+      waiting_(options.runtime.lanes(), {.name = "other replicas"}),
+      strand_(waiting_) {
   if (options_.board != nullptr) strand_.post([this] { tick(); });
 }
 

@@ -10,9 +10,9 @@
 #include "base/freshness.hpp"
 #include "base/strand.hpp"
 #include "osm/net/address.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
-#include "osm/runtime/threads.hpp"
 
 namespace osm::controller {
 
@@ -44,7 +44,7 @@ class FreshnessWatch {
   const FreshnessOptions options_;
   Freshness freshness_;
   bool refusing_ = false;
-  net::Threads waiting_{1};  // waits for other replicas
+  net::Lane waiting_;  // waits for other replicas
   Strand strand_;
   Subscription timer_;
 };

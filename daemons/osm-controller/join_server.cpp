@@ -9,7 +9,7 @@ Result<std::unique_ptr<JoinServer>> JoinServer::start(const Options& options, Ow
                                                       certificate::Manager& manager,
                                                       const TrustDomain& domain,
                                                       net::AdminApiOptions& api) {
-  auto join = std::make_unique<JoinServer>();
+  std::unique_ptr<JoinServer> join(new JoinServer(runtime.lanes()));
   if (options.join_address.empty()) {
     api.join_tokens = nullptr;
     return join;
@@ -21,8 +21,8 @@ Result<std::unique_ptr<JoinServer>> JoinServer::start(const Options& options, Ow
   net::HttpServerOptions http = daemon::kJoinPort.options(listen);
   http.keep_alive = false;
   http.tls = [&self] { return self.certificate_->load(); };
-  auto server = net::HttpServer::start(http, runtime.asio(), join->asking_.executor(),
-                                       net::make_join_api(api), runtime.log);
+  auto server = net::HttpServer::start(http, runtime.asio(), join->asking_, net::make_join_api(api),
+                                       runtime.log);
   if (!server.ok())
     return Error{ErrorCode::kInvalidArgument, "--join-address: " + server.error().message};
   join->server_ = std::move(*server);

@@ -11,8 +11,8 @@
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
-#include "osm/runtime/threads.hpp"
 
 namespace osm::controller {
 
@@ -31,7 +31,9 @@ class JoinServer {
   Status stop(std::chrono::milliseconds deadline);
 
  private:
-  net::Threads asking_{2};  // bounds the certificates that are made at once
+  explicit JoinServer(net::Lanes& lanes) : asking_(lanes, {.name = "joins", .bound = 2}) {}
+
+  net::Lane asking_;  // bounds the certificates that are made at once
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<net::HttpServer> server_;
 };

@@ -10,7 +10,7 @@
 #include "osm/kubernetes/admin_access.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
-#include "osm/runtime/threads.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "ports.hpp"
 #include "process.hpp"
 #include "webhook.hpp"
@@ -20,6 +20,9 @@ namespace {
 
 constexpr Gauge kV1IdentitiesAccepted{"osm_v1_identities_accepted",
                                       "1 while workloads of OSM v1.2 are accepted"};
+
+// Reviews that are answered at once.
+constexpr unsigned kReviews = 4;
 
 // Names that the original gives them.
 constexpr const char* kValidatorService = "osm-validator";
@@ -33,14 +36,14 @@ class KubernetesSource final : public MeshSource {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
-                                           .runtime = watched_.runtime()}));
-    OSM_TRY(read(
-        kubernetes::make_store({.cluster = *cluster_,
-                                .runtime = watched_.with(reading_, watched_.runtime().blocking),
-                                .mesh_name = options_.mesh_name,
-                                .osm_namespace = options_.osm_namespace}),
-        kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace),
-        kubernetes::make_drain_record(*cluster_, options_.osm_namespace)));
+                                           .runtime = runtime_}));
+    OSM_TRY(read(kubernetes::make_store(
+                     {.cluster = *cluster_,
+                      .runtime = daemon::with_executors(runtime_, reading_, runtime_.blocking),
+                      .mesh_name = options_.mesh_name,
+                      .osm_namespace = options_.osm_namespace}),
+                 kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace),
+                 kubernetes::make_drain_record(*cluster_, options_.osm_namespace)));
     join_tokens_ = kubernetes::make_join_record(*cluster_, options_.osm_namespace);
     pods_ = kubernetes::make_provider({.store = *store_,
                                        .mesh_spec = *spec_,
@@ -104,8 +107,8 @@ class KubernetesSource final : public MeshSource {
                                                        .replica = daemon::host_name()});
     http.keep_alive = false;
     http.tls = [this] { return certificate_->load(); };
-    OSM_TRY(admin_, net::HttpServer::start(http, runtime_.asio(), asking_.executor(),
-                                           std::move(handler), runtime_.log));
+    OSM_TRY(admin_, net::HttpServer::start(http, runtime_.asio(), asking_, std::move(handler),
+                                           runtime_.log));
     return {};
   }
 
@@ -121,7 +124,6 @@ class KubernetesSource final : public MeshSource {
 
  private:
   kubernetes::Provider* pods() const override { return pods_.get(); }
-  const WatchedExecutor& waiting() const override { return waiting_.executor(); }
 
   void set_upkeep(std::unique_ptr<kubernetes::Upkeep> upkeep) {
     const std::lock_guard lock(upkeep_mutex_);
@@ -138,7 +140,7 @@ class KubernetesSource final : public MeshSource {
           {});
   }
 
-  Runtime waiting_runtime() { return watched_.with(waiting_.executor(), waiting_.executor()); }
+  Runtime waiting_runtime() { return daemon::with_executors(runtime_, waiting_, waiting_); }
 
   // Before certificates are, which follow what the replicas have agreed on.
   Status start_board() {
@@ -165,14 +167,17 @@ class KubernetesSource final : public MeshSource {
                  .review = [this](const auto& request) { return validator_->review(request.body); },
                  .certificate = *certificate_,
                  .runtime = runtime_,
-                 .handlers = runtime_.blocking}));
+                 .handlers = reviews_}));
     return {};
   }
 
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
-  daemon::WatchedThreads waiting_{4, "statuses, Secrets and Leases", runtime_.clock};
+  net::Lane waiting_{runtime_.lanes(),
+                     {.name = "statuses, Secrets and Leases", .bound = 4, .watched = true}};
+  // Of the validating webhook.
+  net::Lane reviews_{runtime_.lanes(), {.name = "reviews", .bound = kReviews, .watched = true}};
   // Bounds the reviews of tokens that anybody in the cluster can cause.
-  net::Threads asking_{2};
+  net::Lane asking_{runtime_.lanes(), {.name = "admin by token", .bound = 2}};
   std::unique_ptr<TextRecord> join_tokens_;
   std::unique_ptr<kubernetes::Provider> pods_;
   std::unique_ptr<ReplicaBoard> board_;

@@ -17,14 +17,13 @@ constexpr std::chrono::seconds kClusterInterval{10};
 
 Result<std::unique_ptr<Machines>> Machines::start(const Options& options, OwnRuntime& runtime,
                                                   ObjectStore& store, MeshSpec& spec,
-                                                  TextRecord& drains) {
-  std::unique_ptr<Machines> out(new Machines);
+                                                  TextRecord& drains, Executor& records) {
+  std::unique_ptr<Machines> out(new Machines(runtime.lanes()));
   out->drained_ = vm::make_drained_machines(
       {.record = drains,
-       .runtime = daemon::with_executors(runtime, runtime.executor, out->recording_.executor()),
+       .runtime = daemon::with_executors(runtime, runtime.executor, records),
        .interval = options.on_kubernetes() ? kClusterInterval : std::chrono::seconds(1)});
-  const Runtime waiting =
-      daemon::with_executors(runtime, runtime.executor, out->resolving_.executor());
+  const Runtime waiting = daemon::with_executors(runtime, runtime.executor, out->resolving_);
   out->vms_ = vm::make_vm_provider({.store = store,
                                     .mesh_spec = spec,
                                     .trust_domain = options.trust_domain,
@@ -61,12 +60,11 @@ Status Machines::start_azure(const Options& options, OwnRuntime& runtime) {
                  options.azure_config + ": cannot be read, or is empty"};
   auto settings = azure::parse_azure_config(text);
   if (!settings) return settings.error().with_context(options.azure_config);
-  asking_ = std::make_unique<net::Threads>(6);
-  OSM_TRY(azure_resolver_,
-          azure::make_azure_resolver(
-              {.settings = *std::move(settings),
-               .io = runtime.asio(),
-               .runtime = daemon::with_executors(runtime, runtime.executor, asking_->executor())}));
+  asking_.emplace(runtime.lanes(), net::LaneOptions{.name = "Azure", .bound = 6});
+  OSM_TRY(azure_resolver_, azure::make_azure_resolver({.settings = *std::move(settings),
+                                                       .io = runtime.asio(),
+                                                       .runtime = daemon::with_executors(
+                                                           runtime, runtime.executor, *asking_)}));
   return {};
 }
 

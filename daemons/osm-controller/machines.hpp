@@ -14,9 +14,9 @@
 #include "osm/providers/drained_machines.hpp"
 #include "osm/providers/resource_resolver.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/text_record.hpp"
-#include "osm/runtime/threads.hpp"
 #include "osm/spec/azure_resources.hpp"
 #include "osm/spec/dns_resources.hpp"
 #include "osm/spec/vm_provider.hpp"
@@ -25,11 +25,11 @@ namespace osm::controller {
 
 class Machines {
  public:
-  // `drains`: the record of drained machines. Lifetime: all outlive it. Failure: kInvalidArgument,
-  // an option and its remedy. Blocking: until the record was asked.
+  // `drains`: the record of drained machines, for which `records` waits. Lifetime: all outlive it.
+  // Failure: kInvalidArgument, an option and its remedy. Blocking: until the record was asked.
   static Result<std::unique_ptr<Machines>> start(const Options& options, OwnRuntime& runtime,
                                                  ObjectStore& store, MeshSpec& spec,
-                                                 TextRecord& drains);
+                                                 TextRecord& drains, Executor& records);
   ~Machines() { drained_->follow(nullptr, {}); }
 
   // In order of precedence.
@@ -38,14 +38,13 @@ class Machines {
   DrainedMachines& drained() { return *drained_; }
 
  private:
-  Machines() = default;
+  explicit Machines(net::Lanes& lanes) : resolving_(lanes, {.name = "name servers"}) {}
   Status start_azure(const Options& options, OwnRuntime& runtime);
 
-  net::Threads resolving_{1};             // waits for name servers
-  std::unique_ptr<net::Threads> asking_;  // waits for Azure; null: without --azure-config
+  net::Lane resolving_;
+  std::optional<net::Lane> asking_;  // waits for Azure; absent: without --azure-config
   std::unique_ptr<ResourceResolver> dns_resolver_;
   std::unique_ptr<ResourceResolver> azure_resolver_;  // null: without --azure-config
-  net::Threads recording_{1};                         // waits for the record of drained machines
   std::unique_ptr<DrainedMachines> drained_;
   std::unique_ptr<vm::VmProvider> vms_;
   std::unique_ptr<dns::DnsProvider> dns_;

@@ -11,7 +11,6 @@
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "osm/certificate/etcd_replicas.hpp"
-#include "osm/runtime/threads.hpp"
 #include "osm/spec/directory_store.hpp"
 #include "osm/spec/etcd_store.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
@@ -31,11 +30,11 @@ Status MeshSource::read(std::unique_ptr<ObjectStore> store, std::unique_ptr<Text
        .cluster_domain = options_.cluster_domain,
        .log = runtime_.log,
        .metrics = runtime_.metrics,
-       .kept_config = spec::KeptConfigOptions{*last_config_,
-                                              daemon::with_executors(runtime_, runtime_.executor,
-                                                                     keeping_.executor())},
+       .kept_config =
+           spec::KeptConfigOptions{*last_config_,
+                                   daemon::with_executors(runtime_, runtime_.executor, records_)},
        .service_network = options_.service_cidr});
-  OSM_TRY(machines_, Machines::start(options_, runtime_, *store_, *spec_, *drains_));
+  OSM_TRY(machines_, Machines::start(options_, runtime_, *store_, *spec_, *drains_, records_));
   clusters_ = std::make_unique<RemoteClusters>(options_.remote_clusters, options_.cluster_name,
                                                options_, runtime_);
   OSM_TRY(processes_, RemoteProviders::start(options_.providers, runtime_, options_.trust_domain));
@@ -52,11 +51,6 @@ std::vector<ProviderEntry> MeshSource::providers() const {
   for (const ProviderEntry& cluster : clusters_->providers()) out.push_back(cluster);
   processes_->add_to(out);
   return out;
-}
-
-std::vector<std::string> MeshSource::hanging() const {
-  const WatchedExecutor& watching = watching_ ? watching_->executor() : reading_;
-  return daemon::hanging({&watching, &waiting(), &watched_.blocking()});
 }
 
 std::vector<WorkloadProvider*> MeshSource::workload_providers() const {
@@ -117,8 +111,6 @@ class SharedSource : public MeshSource {
   }
 
  protected:
-  const WatchedExecutor& waiting() const override { return waiting_.executor(); }
-
   etcd::CaStoreOptions access() const {
     etcd::CaStoreOptions etcd = daemon::etcd_of(options_.ca, runtime_);
     etcd.deadline = kEtcdDeadline;
@@ -129,11 +121,11 @@ class SharedSource : public MeshSource {
   Status join_others(bool objects) {
     OSM_TRY(record_, etcd::make_rotation_record(access()));
     OSM_TRY(join_tokens_, etcd::make_join_record(access()));
-    OSM_TRY(replicas_, etcd::make_replicas({.etcd = access(),
-                                            .runtime = daemon::with_executors(
-                                                runtime_, waiting_.executor(), waiting_.executor()),
-                                            .replica = replica_,
-                                            .has_objects = objects}));
+    OSM_TRY(replicas_,
+            etcd::make_replicas({.etcd = access(),
+                                 .runtime = daemon::with_executors(runtime_, waiting_, waiting_),
+                                 .replica = replica_,
+                                 .has_objects = objects}));
     return move_record(options_.state_dir + "/rotation.json", *record_, runtime_.log);
   }
 
@@ -143,7 +135,7 @@ class SharedSource : public MeshSource {
   static constexpr std::chrono::seconds kEtcdDeadline{2};  // a lease lives 15 s
 
   // Waits for etcd, which may be away.
-  daemon::WatchedThreads waiting_{1, "other controllers in etcd", runtime_.clock};
+  net::Lane waiting_{runtime_.lanes(), {.name = "other controllers in etcd", .watched = true}};
   std::unique_ptr<ReplicaBoard> replicas_;
 };
 
@@ -156,7 +148,8 @@ class DirectorySource final : public SharedSource {
     first_seen_ = make_file_record(options_.state_dir + "/first-seen.json");
     OSM_TRY(auto store, spec::make_directory_store({.directory = options_.mesh_dir,
                                                     .watcher = runtime_.asio(),
-                                                    .runtime = runtime_,
+                                                    .runtime = daemon::with_executors(
+                                                        runtime_, runtime_.executor, records_),
                                                     .first_seen = first_seen_.get()}));
     // The directory is this machine's own, so each controller has a record.
     auto drains = make_file_record(options_.state_dir + "/drained-machines.json");
@@ -180,11 +173,11 @@ class EtcdSource final : public SharedSource {
   Status start(daemon::Startup& startup) {
     etcd::CaStoreOptions etcd = access();
     etcd.key = options_.mesh_etcd;
-    watching_ = std::make_unique<daemon::WatchedThreads>(1, "objects in etcd", runtime_.clock);
-    OSM_TRY(auto store,
-            etcd::make_object_store({.etcd = etcd,
-                                     .runtime = daemon::with_executors(runtime_, runtime_.executor,
-                                                                       watching_->executor())}));
+    watching_.emplace(runtime_.lanes(),
+                      net::LaneOptions{.name = "objects in etcd", .watched = true});
+    OSM_TRY(auto store, etcd::make_object_store({.etcd = etcd,
+                                                 .runtime = daemon::with_executors(
+                                                     runtime_, runtime_.executor, *watching_)}));
     OSM_TRY(auto last_config, etcd::make_config_record(etcd));
     OSM_TRY(writer_, etcd::make_object_writer(etcd));
     OSM_TRY(auto drains, etcd::make_drain_record(access()));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/watched_executor.hpp"
 #include "machines.hpp"
 #include "options.hpp"
 #include "osm/certificate/root_rotation.hpp"
@@ -22,17 +23,16 @@
 #include "osm/net/http.hpp"
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/runtime/text_record.hpp"
-#include "osm/runtime/threads.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/spec/object_writer.hpp"
 #include "process.hpp"
 #include "remote_clusters.hpp"
 #include "remote_providers.hpp"
 #include "startup.hpp"
-#include "watched_threads.hpp"
 
 namespace osm::controller {
 
@@ -82,9 +82,8 @@ class MeshSource {
     for (Problem& problem : clusters_->problems()) out.push_back(std::move(problem));
     return out;
   }
-  // Parts that hang, in words. Threads that only read and write files of this machine are not
-  // watched: a restart brings back no disk that stands still. Thread: any. Blocking: no.
-  std::vector<std::string> hanging() const;
+  // Failure: reading the mesh's objects hangs. Thread: any. Blocking: no.
+  Status reads() const { return reading_.check(); }
   // Its own certificates follow: RotationParticipants::on_trust_domains. After start_upkeep().
   virtual Status set_trust_domains(const TrustDomains&) { return {}; }
   // Serves the admin API to people who have no access to this machine, until stop_webhook().
@@ -98,8 +97,6 @@ class MeshSource {
   // The provider of pods; null: not on Kubernetes.
   virtual kubernetes::Provider* pods() const { return nullptr; }
   virtual std::vector<Problem> own_problems() const { return {}; }
-  // The threads that wait for the server of the mesh's objects or replicas.
-  virtual const WatchedExecutor& waiting() const = 0;
   // Reads the mesh from `store`. `last_config` has the last valid MeshConfig, `drains` the drained
   // machines. Failure: a fault of the options of providers, with the remedy.
   Status read(std::unique_ptr<ObjectStore> store, std::unique_ptr<TextRecord> last_config,
@@ -109,13 +106,13 @@ class MeshSource {
   const Options& options_;
   OwnRuntime& runtime_;
   const std::string replica_ = daemon::replica_name(runtime_.rng);
-  const daemon::WatchedRuntime watched_{"credentials and names of servers", runtime_};
   WatchedExecutor reading_{"objects of the mesh", runtime_.executor, runtime_.clock};
   std::unique_ptr<kubernetes::Cluster> cluster_;
-  std::unique_ptr<daemon::WatchedThreads> watching_;  // of a store that waits for its server
-  std::unique_ptr<TextRecord> first_seen_;            // of a directory's objects
+  std::optional<net::Lane> watching_;  // of a store that waits for its server
+  // Not watched: some records are files, and a restart brings back no disk that stands still.
+  net::Lane records_{runtime_.lanes(), {.name = "records", .bound = 2}};
+  std::unique_ptr<TextRecord> first_seen_;  // of a directory's objects
   std::unique_ptr<ObjectStore> store_;
-  net::Threads keeping_{1};  // waits for the record of the last MeshConfig
   std::unique_ptr<TextRecord> last_config_;
   std::unique_ptr<TextRecord> drains_;
   std::unique_ptr<MeshSpec> spec_;

@@ -6,8 +6,8 @@
 
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "process.hpp"
-#include "watched_threads.hpp"
 
 namespace osm::controller {
 namespace {
@@ -20,13 +20,13 @@ class Reconciling final : public daemon::Daemon {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
-                                           .runtime = watched_.runtime()}));
+                                           .runtime = runtime_}));
     // The daemons set the CA of their webhooks.
     const kubernetes::WebhookUpkeep webhook{.manager = nullptr,
                                             .repair = kubernetes::Repair::kCreate};
     OSM_TRY(upkeep_, kubernetes::start_upkeep(
                          {.cluster = *cluster_,
-                          .runtime = watched_.with(waiting_.executor(), waiting_.executor()),
+                          .runtime = daemon::with_executors(runtime_, waiting_, waiting_),
                           .replica = daemon::replica_name(runtime_.rng),
                           .mesh_name = options.mesh_name,
                           .osm_namespace = options.osm_namespace,
@@ -42,16 +42,13 @@ class Reconciling final : public daemon::Daemon {
   }
   std::vector<std::string> missing() const override { return {}; }
   std::vector<Problem> problems() const override { return upkeep_->problems(); }
-  std::vector<std::string> hanging() const override {
-    return daemon::hanging({&waiting_.executor(), &watched_.blocking()});
-  }
 
   void shutdown(std::chrono::milliseconds /*deadline*/) override {}
 
  private:
   OwnRuntime& runtime_;
-  const daemon::WatchedRuntime watched_{"credentials and names of servers", runtime_};
-  daemon::WatchedThreads waiting_{2, "upkeep of kinds and webhooks", runtime_.clock};
+  net::Lane waiting_{runtime_.lanes(),
+                     {.name = "upkeep of kinds and webhooks", .bound = 2, .watched = true}};
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<kubernetes::Upkeep> upkeep_;
 };

@@ -9,11 +9,10 @@ namespace osm::controller {
 Result<std::unique_ptr<RemoteProviders>> RemoteProviders::start(const std::string& file,
                                                                 OwnRuntime& runtime,
                                                                 const TrustDomain& trust_domain) {
-  std::unique_ptr<RemoteProviders> out(new RemoteProviders);
+  std::unique_ptr<RemoteProviders> out(new RemoteProviders(runtime.lanes()));
   if (file.empty()) return out;
   OSM_TRY(const auto all, remote::read_providers_file(file));
-  const Runtime waiting =
-      daemon::with_executors(runtime, runtime.executor, out->waiting_.executor());
+  const Runtime waiting = daemon::with_executors(runtime, runtime.executor, out->waiting_);
   for (const remote::RemoteProviderOptions& options : all) {
     if (options.name == "vm" || options.name == "dns" || options.name == "azure" ||
         options.name == "kubernetes" || options.name.starts_with("kubernetes-"))

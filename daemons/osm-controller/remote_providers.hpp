@@ -8,8 +8,8 @@
 
 #include "osm/endpoints_provider.hpp"
 #include "osm/remote/provider.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
-#include "osm/runtime/threads.hpp"
 
 namespace osm::controller {
 
@@ -26,10 +26,10 @@ class RemoteProviders {
   void add_to(std::vector<WorkloadProvider*>& providers) const;
 
  private:
-  RemoteProviders() = default;
+  explicit RemoteProviders(net::Lanes& lanes) : waiting_(lanes, {.name = "provider processes"}) {}
 
   // Apart from other blocking work: a provider's heartbeats are read in time.
-  net::Threads waiting_{1};
+  net::Lane waiting_;
   std::vector<std::pair<std::unique_ptr<remote::RemoteProvider>, bool>> providers_;  // required?
 };
 

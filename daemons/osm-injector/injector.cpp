@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "audit_log.hpp"
+#include "base/watched_executor.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
-#include "injector_threads.hpp"
 #include "native_sidecars.hpp"
 #include "options.hpp"
 #include "osm/certificate/kept_certificate.hpp"
@@ -20,17 +20,20 @@
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "process.hpp"
 #include "startup.hpp"
 #include "webhook.hpp"
+#include "write_secret.hpp"
 
 namespace osm::injector {
 namespace {
 
 constexpr std::chrono::milliseconds kCatchUp{2000};
 constexpr const char* kService = "osm-injector";
+constexpr unsigned kAdmissions = 16;  // each waits for its Secret to be written
 
 class Injector final : public daemon::Daemon {
  public:
@@ -76,7 +79,10 @@ class Injector final : public daemon::Daemon {
     return missing;
   }
 
-  std::vector<std::string> hanging() const override { return threads_.hanging(); }
+  std::vector<std::string> hanging() const override {
+    const Status reads = reading_.check();
+    return reads.ok() ? std::vector<std::string>() : std::vector{reads.error().message};
+  }
 
   void shutdown(std::chrono::milliseconds deadline) override {
     const auto ask_others = std::chrono::steady_clock::now() + options_.shutdown_delay;
@@ -90,28 +96,34 @@ class Injector final : public daemon::Daemon {
   }
 
  private:
+  // For a store of objects.
+  Runtime reading() { return daemon::with_executors(runtime_, reading_, runtime_.blocking); }
+  // For parts that wait for the API server or for CAs.
+  Runtime waiting() { return daemon::with_executors(runtime_, runtime_.executor, waiting_); }
+  // As waiting(), for parts that wait on `executor`.
+  Runtime upkeep() { return daemon::with_executors(runtime_, waiting_, waiting_); }
+
   Status start_cluster() {
     OSM_TRY(cluster_, kubernetes::connect({.kubeconfig = options_.kubeconfig,
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
-                                           .runtime = threads_.runtime()}));
+                                           .runtime = runtime_}));
     store_ = kubernetes::make_store(
         {.cluster = *cluster_,
-         .runtime = threads_.reading(),
+         .runtime = reading(),
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
          .kinds = spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig,
                                     kinds::kMeshRootCertificate, kinds::kDenylist}),
          .workloads = false});
     last_config_ = kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace);
-    spec_ = spec::make_mesh_spec(
-        {.store = *store_,
-         .mesh_name = options_.mesh_name,
-         .osm_namespace = options_.osm_namespace,
-         .cluster_domain = options_.cluster_domain,
-         .log = runtime_.log,
-         .metrics = runtime_.metrics,
-         .kept_config = {{*last_config_, threads_.waiting(), false}}});  // a reader
+    spec_ = spec::make_mesh_spec({.store = *store_,
+                                  .mesh_name = options_.mesh_name,
+                                  .osm_namespace = options_.osm_namespace,
+                                  .cluster_domain = options_.cluster_domain,
+                                  .log = runtime_.log,
+                                  .metrics = runtime_.metrics,
+                                  .kept_config = {{*last_config_, waiting(), false}}});  // a reader
     mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
     return {};
   }
@@ -122,13 +134,13 @@ class Injector final : public daemon::Daemon {
     const daemon::LoadCaOptions ca{options_, runtime_, *record_, cluster_.get()};
     OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
     OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
-                                                    .runtime = threads_.upkeep(),
+                                                    .runtime = upkeep(),
                                                     .replica = replica_,
                                                     .mesh_name = options_.mesh_name,
                                                     .osm_namespace = options_.osm_namespace,
                                                     .topics = {"roots"}}));
     const RootRotationOptions rotation{
-        .runtime = threads_.waiting(),
+        .runtime = waiting(),
         .spec = *spec_,
         .record = *record_,
         .board = board_.get(),
@@ -147,7 +159,7 @@ class Injector final : public daemon::Daemon {
       OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
     }
     manager_ = certificate::make_manager(
-        {.issuer = roots_->issuer(), .runtime = threads_.runtime(), .audit = audit_.get()});
+        {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
     OSM_TRY(certificate_, startup.wait_for(daemon::kAuthority, [this] {
       return certificate::KeptCertificate::issue(*manager_,
                                                  webhook_subject(roots_->trust_domains()));
@@ -165,14 +177,14 @@ class Injector final : public daemon::Daemon {
   }
 
   Status start_injector(daemon::Startup& startup) {
-    OSM_TRY(native_sidecars_,
-            NativeSidecars::start(options_, *cluster_, threads_.reading(), startup));
+    OSM_TRY(native_sidecars_, NativeSidecars::start(options_, *cluster_, reading(), startup));
     injector_ = inject::make_injector(
         {.certificates = *manager_,
          .find_namespace = [this](const std::string& name) { return find_namespace(name); },
          .mesh_config = [this] { return mesh_config(); },
          .denials = [this] { return denials_of(spec_->list_policies()); },
-         .write_secret = [this](const auto& secret) { return write_secret(secret); },
+         .write_secret =
+             [this](const auto& secret) { return write_secret(*cluster_, options_, secret); },
          .runtime = runtime_,
          .limits = options_.limits,
          .waiting_secrets = [this] { return kubernetes::read_waiting_secrets(*board_); },
@@ -201,11 +213,11 @@ class Injector final : public daemon::Daemon {
                                              .certificate = *certificate_,
                                              .client_ca_pem = options_.client_ca_pem,
                                              .runtime = runtime_,
-                                             .handlers = threads_.admissions(),
+                                             .handlers = admissions_,
                                              .keep_alive = [this] { return !stopping_; }}));
     OSM_TRY(upkeep_,
             kubernetes::start_upkeep({.cluster = *cluster_,
-                                      .runtime = threads_.upkeep(),
+                                      .runtime = upkeep(),
                                       .replica = replica_,
                                       .mesh_name = options_.mesh_name,
                                       .osm_namespace = options_.osm_namespace,
@@ -235,25 +247,19 @@ class Injector final : public daemon::Daemon {
     return Error{ErrorCode::kNotReady, "the MeshConfig has not been read yet: try again"};
   }
 
-  Status write_secret(const inject::BootstrapSecret& secret) {
-    kubernetes::Secret object{.ns = secret.ns,
-                              .name = secret.name,
-                              .labels = secret.labels,
-                              .annotations = secret.annotations};
-    for (const inject::BootstrapFile& file : secret.files)
-      object.data[file.name] = SecretBytes(file.content);
-    Status created = kubernetes::create_secret(*cluster_, object);
-    if (created.ok() || created.error().code == ErrorCode::kAlreadyExists) return {};
-    if (created.error().code != ErrorCode::kPermissionDenied) return created;
-    return Error{ErrorCode::kPermissionDenied, created.error().message + "; allow it by `" +
-                                                   grant_command(options_, secret.ns) + '`'};
-  }
-
   const Options options_;
   OwnRuntime& runtime_;
   const std::string replica_ = daemon::replica_name(runtime_.rng);
   std::atomic<bool> stopping_{false};
-  InjectorThreads threads_{runtime_};
+  net::Lane admissions_{
+      runtime_.lanes(),
+      {.name = "admissions", .bound = kAdmissions, .watched = true, .metrics = &runtime_.metrics}};
+  WatchedExecutor reading_{"objects of the mesh", runtime_.executor, runtime_.clock};
+  // Two for the upkeep, one each for the replicas' board, the root rotation and the last
+  // MeshConfig.
+  net::Lane waiting_{
+      runtime_.lanes(),
+      {.name = "webhook configuration, Lease and roots", .bound = 5, .watched = true}};
 
   std::unique_ptr<kubernetes::Cluster> cluster_;
   std::unique_ptr<ObjectStore> store_;

@@ -248,8 +248,8 @@ class Chart(unittest.TestCase):
         # Values of the reviews that are answered at once, each with its key and a copy.
         review = number_in("libosm/inject/admission.hpp", "kMaxReviewValues") * VALUE / 1e6
         reviews = {
-            "osmController": number_in("daemons/common/daemon.cpp", ".blocking_threads") * review,
-            "injector": number_in("daemons/osm-injector/injector_threads.hpp", "kAdmissionThreads") * review,
+            "osmController": number_in("daemons/osm-controller/kubernetes_source.cpp", "kReviews") * review,
+            "injector": number_in("daemons/osm-injector/injector.cpp", "kAdmissions") * review,
             "reconciler": 0,
         }
         values = yaml.safe_load((CHART / "values.yaml").read_text())["osm"]
