@@ -361,6 +361,23 @@ TEST_SUITE("net::Lane") {
     CHECK(died == 3);
   }
 
+  TEST_CASE("the end waits for a running task, also if it takes longer than a second") {
+    const SystemClock clock;
+    Lanes lanes(clock);
+    std::atomic<bool> ended = false;
+    std::promise<void> begun;
+    {
+      Lane lane(lanes, {.name = "lane"});
+      lane.post([&] {
+        begun.set_value();
+        std::this_thread::sleep_for(1500ms);
+        ended = true;
+      });
+      begun.get_future().wait();
+    }
+    CHECK(ended);
+  }
+
   TEST_CASE("after join() nothing runs, and what tasks capture dies with the lane") {
     const SystemClock clock;
     Lanes lanes(clock);
