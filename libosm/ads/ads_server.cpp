@@ -115,8 +115,8 @@ class Server final : public AdsServer {
               .rebalance = options.rebalance},
              {deps.runtime, strand_, deps.secrets, deps.registry, deps.hook, deps.board,
               deps.admits, [this] { return waiting_.load(); }, deps.readiness}),
-        renewals_(hub_, deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
-        drains_(hub_, deps.runtime.clock, deps.runtime.log, deps_.drain_machine),
+        renewals_(hub_.admission(), deps.runtime.clock, deps.runtime.log, deps_.renew_certificate),
+        drains_(hub_.admission(), deps.runtime.clock, deps.runtime.log, deps_.drain_machine),
         service_(*this, deps.runtime.metrics, unary_methods(deps_)) {}
 
   ~Server() override { static_cast<void>(shutdown(kGrace).ok()); }
@@ -160,7 +160,7 @@ class Server final : public AdsServer {
   std::string address() const override { return acceptor_ ? acceptor_->address() : ""; }
   Status health() const override { return acceptor_ ? acceptor_->health() : Status(); }
   Status alive() const override { return pulse_.check(); }
-  bool full() const override { return hub_.full(); }
+  bool full() const override { return hub_.admission().full(); }
 
   std::vector<Proxy> list_proxies() const override {
     require_may_wait(strand_, "ControlPlane::list_proxies");
@@ -225,7 +225,7 @@ class Server final : public AdsServer {
   }
 
   void set_accepted_domains(std::vector<TrustDomain> domains) override {
-    tell(hub_, &Hub::accept, std::move(domains));
+    tell(hub_.admission(), &Admission::accept, std::move(domains));
   }
 
   void refresh_resources() override { tell(hub_, &Hub::on_hook_changed); }
@@ -306,7 +306,7 @@ class Server final : public AdsServer {
   }
   Result<Peer> identify(const PeerCertificate& peer, const Status& trusted) const {
     OSM_TRY(trusted);
-    return identify_peer(hub_.accepted_domains(), peer);
+    return identify_peer(hub_.admission().accepted_domains(), peer);
   }
 
   // Returns when the last stream is told to end, after `window` at the latest.

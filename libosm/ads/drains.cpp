@@ -7,8 +7,8 @@ namespace osm::inline v1::ads {
 Result<std::shared_ptr<const model::WorkloadEntry>> Drains::machine_of(
     const Result<Peer>& peer, const std::string& bytes) const {
   if (!peer.ok()) return peer.error();
-  OSM_TRY(hub_.admits());
-  OSM_TRY(auto workload, hub_.workload_of(*peer));
+  OSM_TRY(admission_.admits());
+  OSM_TRY(auto workload, admission_.workload_of(*peer));
   if (workload->proxy.kind != WorkloadKind::kMachine)
     return Error{ErrorCode::kInvalidArgument, workload->workload.name.str() +
                                                   " is a pod: delete the pod, and its endpoints "

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "ads/hub.hpp"
+#include "ads/admission.hpp"
 #include "ads/peer.hpp"
 #include "ads/proxy_stream.hpp"
 #include "base/log_limit.hpp"
@@ -37,8 +37,8 @@ using DrainMachine = std::function<void(std::shared_ptr<const model::WorkloadEnt
 class Drains {
  public:
   // Lifetime: everything borrowed outlives the object. `drain` is not empty if answer() is called.
-  Drains(const Hub& hub, const Clock& clock, LogSink& log, const DrainMachine& drain)
-      : hub_(hub), log_(log), refusals_logged_(clock), drain_(drain) {}
+  Drains(const Admission& admission, const Clock& clock, LogSink& log, const DrainMachine& drain)
+      : admission_(admission), log_(log), refusals_logged_(clock), drain_(drain) {}
 
   // Answers one call. `peer`: the verified peer, or the reason why it is not a proxy.
   void answer(const Result<Peer>& peer, const std::string& bytes,
@@ -48,7 +48,7 @@ class Drains {
   Result<std::shared_ptr<const model::WorkloadEntry>> machine_of(const Result<Peer>& peer,
                                                                  const std::string& bytes) const;
 
-  const Hub& hub_;
+  const Admission& admission_;
   LogSink& log_;
   LogLimit refusals_logged_;
   const DrainMachine& drain_;

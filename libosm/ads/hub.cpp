@@ -12,7 +12,6 @@ namespace osm::inline v1::ads {
 namespace {
 
 constexpr Counter kProxyReconnectCount{"osm_proxy_reconnect_count", "Proxies that connected again"};
-constexpr Gauge kProxyConnectCount{"osm_proxy_connect_count", "Proxies connected now"};
 constexpr Counter kProxyXdsRequestCount{
     "osm_proxy_xds_request_count", "Requests of proxies, by xDS type", {"type"}};
 constexpr Counter kProxyRequestsDelayed{"osm_proxy_requests_delayed_total",
@@ -26,16 +25,12 @@ constexpr std::chrono::seconds kTick{1};
 // Time from a change of clusters in which claims of their endpoints are doubted.
 constexpr std::chrono::seconds kReshaped{5};
 constexpr std::size_t kMostReshaped = 256;  // Services; after more changes all are doubted
-constexpr const char* kSuperseded = "superseded: a newer stream uses this proxy certificate";
-constexpr const char* kServedLongEnough =
-    "the proxy certificate may only renew itself now: run `osm vm renew` on the machine; a pod "
-    "gets another one in its Secret";
 constexpr std::size_t kMaxLoggedTypeUrl = 200;
 
 }  // namespace
 
 Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
-    : options_(options),
+    : replica_(options.replica),
       deps_(dependencies),
       classes_({deps_.runtime, deps_.strand, deps_.secrets, deps_.hook,
                 [this](const ProxyClassPtr& entry) { on_class_changed(entry); },
@@ -46,11 +41,15 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
       replica_streams_(deps_.board),
       endings_(streams_, queue_, deps_.runtime, deps_.strand,
                options.rebalance ? deps_.board : nullptr,
-               {[this] { return admits(); },
+               {[this] { return admission_.admits(); },
                 [this](const Stream& stream, CloseCode code, const std::string& text) {
                   report_end(stream, code, text);
                 },
-                [this](StreamId id) { forget(id); }, [this] { pump(); }}) {
+                [this](StreamId id) { forget(id); }, [this] { pump(); }}),
+      admission_(streams_, deps_.runtime, deps_.strand,
+                 {options.accepted_domains, options.unknown_workload_wait},
+                 {deps_.admits, [this](StreamId id, CloseCode code, const std::string& text,
+                                       bool cut) { endings_.close(id, code, text, cut); }}) {
   report_zeros();
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -63,7 +62,7 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
     return transport->close(CloseCode::kUnavailable, kShuttingDown, false);
   }
   if (peer.ok())
-    if (const Status admitted = admits(); !admitted.ok()) peer = admitted.error();
+    if (const Status admitted = admission_.admits(); !admitted.ok()) peer = admitted.error();
   if (!peer) {
     report_refusal(error_code_text(peer.error().code), {{"detail", peer.error().message}});
     return transport->close(close_code(peer.error().code), peer.error().text(), false);
@@ -71,76 +70,14 @@ void Hub::open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> tran
   Stream& stream = streams_.add(id, std::move(peer).value(), std::move(transport));
   stream.connected_at = deps_.runtime.clock.wall_now();
   stream.transport->read_next();
-  admit(stream);
+  if (admission_.admit(stream)) serve(stream);
   pump();
 }
 
-Result<std::shared_ptr<const model::WorkloadEntry>> Hub::workload_of(const Peer& peer) const {
-  if (peer.not_after <= deps_.runtime.clock.wall_now())
-    return Error{ErrorCode::kCertificateExpired,
-                 "the proxy certificate has ended; issue a new one (osm vm bootstrap)"};
-  if (!snapshot_) return Error{ErrorCode::kNotReady, "the mesh is not known yet; try again"};
-  const model::ProxyIdentity& who = peer.identity;
-  auto workload = snapshot_->workloads.find(peer.key());
-  if (!workload)
-    return Error{ErrorCode::kUnknownProxy,
-                 std::string("no ") + (who.kind == WorkloadKind::kPod ? "pod" : "machine") +
-                     " in namespace " + who.account.ns + " has proxy UUID " + who.id.str()};
-  if (workload->workload.account != who.account)
-    return Error{ErrorCode::kIdentityMismatch,
-                 "the certificate is for account " + who.account.str() + ", workload " +
-                     workload->workload.name.str() + " runs as " +
-                     workload->workload.account.str() + "; issue a new proxy certificate"};
-  if (!workload->denied.empty())
-    return Error{ErrorCode::kPermissionDenied,
-                 workload->workload.name.str() + " may not be served: " + workload->denied};
-  return workload;
-}
-
-Hub::Verdict Hub::judge(const Peer& peer) const {
-  const auto refuse = [](const Error& why) {
-    return Verdict{Verdict::kRefuse, close_code(why.code), why.text(), {}};
-  };
-  auto workload = workload_of(peer);
-  if (!workload) {
-    Verdict verdict = refuse(workload.error());
-    if (workload.error().code == ErrorCode::kUnknownProxy) verdict.what = Verdict::kWait;
-    return verdict;
-  }
-  if (served_until(peer) <= deps_.runtime.clock.wall_now())
-    return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
-  if (full_ && !streams_.serving().contains(peer.key())) {
-    deps_.runtime.metrics.add(kProxyMaxConnectionsRejected, {}, 1);
-    Verdict verdict = refuse(
-        {ErrorCode::kUnavailable,
-         "this replica serves " + std::to_string(streams_.serving().size()) +
-             " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
-             "or add replicas"});
-    verdict.code = CloseCode::kResourceExhausted;
-    return verdict;
-  }
-  return Verdict{Verdict::kServe, {}, {}, *std::move(workload)};
-}
-
-void Hub::admit(Stream& stream) {
-  Verdict verdict = judge(stream.peer);
-  if (verdict.what == Verdict::kServe) return serve(stream, std::move(verdict.workload));
-  if (verdict.what == Verdict::kRefuse)
-    return endings_.close(stream.id, verdict.code, verdict.text);
-  if (stream.wait) return;
-  for (StreamId id : streams_.wait(stream)) endings_.close(id, CloseCode::kAborted, kSuperseded);
-  stream.wait = deps_.strand.post_after(
-      options_.unknown_workload_wait,
-      [this, id = stream.id, verdict] { endings_.close(id, verdict.code, verdict.text); });
-}
-
-void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload) {
+void Hub::serve(Stream& stream) {
   const model::ProxyKey key = stream.key();
-  stream.wait.reset();
-  supersede(stream);
-  streams_.set_workload(stream, std::move(workload));
-  const bool beside = !streams_.serve(stream);
-  Doubts doubts = memory_.doubts(key);
+  const bool beside = streams_.serving(key) != &stream;
+  Doubts doubts = admission_.memory().doubts(key);
   const std::optional<NameSet> doubted = doubted_endpoints(stream);
   if (!doubted) doubts[index_of(XdsType::kEndpoint)].unsure = true;
   stream.session.emplace(stream.transport->variant(), names_, doubts);
@@ -148,14 +85,15 @@ void Hub::serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> work
   endings_.returned(key);
   await_ports(stream);
   const std::string host(peer_host(stream.peer.address));
-  const ProxyMemory::Arrival arrival = memory_.arrived(key, host, deps_.runtime.clock.steady_now());
+  const ProxyMemory::Arrival arrival =
+      admission_.memory().arrived(key, host, deps_.runtime.clock.steady_now());
   if (arrival.again && !beside) deps_.runtime.metrics.add(kProxyReconnectCount, {}, 1);
   if (arrival.flapping) report_flapping(stream, {"previous_address", arrival.previous_host});
   if (!beside) replica_streams_.opened(key, host);
   classify(stream);
   if (!beside) deps_.registry.register_proxy(view(stream).proxy);
   progressed_.notify(&key);
-  note_serving();
+  admission_.note_serving();
   say(LogLevel::kInfo, "proxy connected", stream,
       {{"workload", stream.workload->workload.name.str()}, {"address", stream.peer.address}});
   if (!stream.first_bytes.empty()) handle(stream, std::exchange(stream.first_bytes, {}));
@@ -190,16 +128,6 @@ void Hub::note_reshaped(const model::Changes& changes) {
   for (const ServiceIdentity& identity : changes.identities) reshaped_clients_[identity] = now;
 }
 
-void Hub::supersede(Stream& newer) {
-  for (const StreamId id : streams_.supersede(newer)) {
-    const Stream* older = streams_.find(id);
-    if (!older) continue;
-    // A write in flight to a half-dead connection would hold the status back.
-    const bool cut = older->write_started.has_value();
-    endings_.close(id, CloseCode::kAborted, kSuperseded, cut);
-  }
-}
-
 // `before`: the snapshot before the one that is new; null: the snapshot is not new. `since`: as
 // on_snapshot().
 void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime since) {
@@ -228,7 +156,7 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   generation_before_ = before ? before->generation : 0;
   if (before) leaving_.remember(before, deps_.runtime.clock.steady_now());
   if (before && deps_.board) note_reshaped(changes);
-  note_serving();
+  admission_.on_snapshot(snapshot_);
   note_domains(before.get());
   std::set<StreamId> regroup = classes_.on_snapshot(snapshot_, changes, since);
   for (const ServiceName& service : changes.services)
@@ -242,51 +170,22 @@ void Hub::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot,
   pump();
 }
 
-// The number of served proxies, or the limit, may have changed.
-void Hub::note_serving() {
-  const std::size_t most = snapshot_->config.max_proxies;
-  full_ = most != 0 && streams_.serving().size() >= most;
-  deps_.runtime.metrics.set(kProxyConnectCount, {}, streams_.serving().size());
-}
-
 // Checks workloads that were added, removed or changed. `regroup` gets the streams of these.
 void Hub::recheck(const model::Changes& changes, std::set<StreamId>& regroup) {
   std::set<model::ProxyKey> keys = changes.workloads;
   if (changes.everything) keys.merge(streams_.proxies());
   for (const model::ProxyKey& key : keys) {
     for (StreamId id : streams_.waiting(key))
-      if (Stream* stream = streams_.find(id)) admit(*stream);
-    for (const StreamId id : streams_.served(key)) {
-      Stream* const found = streams_.find(id);
-      if (!found) continue;
-      Stream& stream = *found;
-      Verdict verdict = judge(stream.peer);
-      if (verdict.what != Verdict::kServe) {
-        endings_.close(stream.id, verdict.code, verdict.text);
-      } else {
-        streams_.set_workload(stream, std::move(verdict.workload));
-        regroup.insert(stream.id);
-      }
-    }
+      if (Stream* stream = streams_.find(id); stream && admission_.admit(*stream)) serve(*stream);
+    for (const StreamId id : streams_.served(key))
+      if (Stream* stream = streams_.find(id); stream && admission_.keep(*stream))
+        regroup.insert(id);
     if (snapshot_->workloads.find(key)) continue;
-    memory_.erase(key);
+    admission_.memory().erase(key);
     streams_.forget_kind(key);
     leaving_.forget(key);
     own_meshes_.erase(key);
   }
-}
-
-void Hub::accept(std::vector<TrustDomain> domains) {
-  options_.accepted_domains = std::move(domains);
-  const auto& accepted = options_.accepted_domains;
-  std::vector<StreamId> others;
-  for (const auto& [id, stream] : streams_)
-    if (std::find(accepted.begin(), accepted.end(), stream.peer.trust_domain) == accepted.end())
-      others.push_back(id);
-  for (StreamId id : others)
-    endings_.close(
-        id, CloseCode::kPermissionDenied,
-        "wrong-certificate-kind: its trust domain is none of the mesh's any more; issue a new one");
 }
 
 void Hub::on_secrets(const std::optional<ServiceIdentity>& identity) {
@@ -355,8 +254,8 @@ void Hub::handle(Stream& stream, const std::string& bytes) {
 // that goes on with such requests is read slowly.
 void Hub::read_next(Stream& stream, std::size_t excess) {
   const SteadyTime now = deps_.runtime.clock.steady_now();
-  const auto pause =
-      excess == 0 ? std::chrono::nanoseconds(0) : memory_.charge(stream.key(), excess, now);
+  const auto pause = excess == 0 ? std::chrono::nanoseconds(0)
+                                 : admission_.memory().charge(stream.key(), excess, now);
   if (pause <= pause.zero()) return stream.transport->read_next();
   deps_.runtime.metrics.add(kProxyRequestsDelayed, {}, 1);
   stream.reads_at = deps_.strand.post_after(pause, [this, id = stream.id] {
@@ -381,8 +280,7 @@ void Hub::pump() {
     const MeshVersion& mesh = classes_.version_of(*stream.proxy_class);
     if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now(),
                                                       on_trial(stream) ? 0 : mesh.generation)) {
-      response->control_plane =
-          fmt::format("{}/{}/{}", options_.replica, mesh.generation, mesh.hash);
+      response->control_plane = fmt::format("{}/{}/{}", replica_, mesh.generation, mesh.hash);
       tell_progress(stream);
       write(stream, *response);
     } else if (stream.session->emptied()) {
@@ -443,7 +341,7 @@ void Hub::forget(StreamId id) {
   queue_.remove(stream.id);
   queue_.finished(stream.write_bytes);
   if (place == Place::kUnserved) return;
-  memory_.left(key, stream.session->doubts(), deps_.runtime.clock.steady_now());
+  admission_.memory().left(key, stream.session->doubts(), deps_.runtime.clock.steady_now());
   classes_.leave(stream.proxy_class, stream.id);
   if (place == Place::kBeside) return;
   if (successor) return promote(*successor);
@@ -451,7 +349,7 @@ void Hub::forget(StreamId id) {
   note_disconnected(key);
   progressed_.notify(&key);
   deps_.registry.unregister_proxy(key.id);
-  note_serving();
+  admission_.note_serving();
 }
 
 void Hub::stop_builds() {
@@ -479,7 +377,7 @@ void Hub::tick() {
   }
   for (StreamId id : expired)  // the end of one stream may end others
     if (const Stream* stream = streams_.find(id))
-      endings_.close(id, CloseCode::kUnauthenticated, judge(stream->peer).text);
+      endings_.close(id, CloseCode::kUnauthenticated, admission_.judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
   tick_trials(now);

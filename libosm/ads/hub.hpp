@@ -4,7 +4,6 @@
 // Thread: every function on the strand. After Strand::stop() the owner may end all streams.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -15,12 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "ads/admission.hpp"
 #include "ads/class_table.hpp"
 #include "ads/endings.hpp"
 #include "ads/leaving_ports.hpp"
 #include "ads/peer.hpp"
 #include "ads/progress.hpp"
-#include "ads/proxy_memory.hpp"
 #include "ads/proxy_stream.hpp"
 #include "ads/push_queue.hpp"
 #include "ads/readiness_table.hpp"
@@ -81,16 +80,6 @@ class Hub {
  public:
   Hub(const HubOptions& options, const HubDependencies& dependencies);
 
-  // Failure: no proxy may be given anything new, as ControlPlaneOptions::admits says.
-  Status admits() const { return deps_.admits ? deps_.admits() : Status(); }
-
-  // True if it serves as many proxies as MeshConfig allows. Thread: any.
-  bool full() const { return full_; }
-
-  // The workload of which this peer is the proxy. Failure: kCertificateExpired, kNotReady,
-  // kUnknownProxy, kIdentityMismatch, kPermissionDenied (a Denylist).
-  Result<std::shared_ptr<const model::WorkloadEntry>> workload_of(const Peer& peer) const;
-
   // Transport side. `peer`: the verified peer, or the reason why it is not a proxy.
   void open(StreamId id, Result<Peer> peer, std::shared_ptr<ProxyStream> transport);
   void on_request(StreamId id, const std::string& bytes);
@@ -102,13 +91,12 @@ class Hub {
                    const model::Changes& changes, SteadyTime since = SteadyTime::max());
   void on_secrets(const std::optional<ServiceIdentity>& identity);
   void on_hook_changed() { classes_.rebuild_all(); }
-  // Admits proxies of these trust domains from now on, and ends the streams of others.
-  void accept(std::vector<TrustDomain> domains);
-  const std::vector<TrustDomain>& accepted_domains() const { return options_.accepted_domains; }
 
   // Waits for running builds. Afterwards nothing on the executor uses what they borrow.
   void stop_builds();
 
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
   Endings& endings() { return endings_; }
 
   // A connected proxy with its sent and acknowledged sets by type (null: none).
@@ -145,18 +133,7 @@ class Hub {
   std::set<model::ProxyKey> connected() const;
 
  private:
-  // Result of the check if a stream may be served now.
-  struct Verdict {
-    enum { kServe, kWait, kRefuse } what = kServe;
-    CloseCode code{};
-    std::string text;
-    std::shared_ptr<const model::WorkloadEntry> workload;
-  };
-  Verdict judge(const Peer& peer) const;
-
-  void admit(Stream& stream);
-  void serve(Stream& stream, std::shared_ptr<const model::WorkloadEntry> workload);
-  void supersede(Stream& newer);
+  void serve(Stream& stream);
   void note_kind(Stream& stream, const std::string& first_request);
   void take_over(Stream& stream);
   void promote(const Stream& stream);
@@ -169,14 +146,11 @@ class Hub {
   void read_next(Stream& stream, std::size_t excess);
   void forget(StreamId id);
   void recheck(const model::Changes& changes, std::set<StreamId>& regroup);
-  void note_serving();
   void on_class_changed(const ProxyClassPtr& entry);
   void on_class_unchanged(const ProxyClassPtr& entry);
   void pump();
   void write(Stream& stream, const Response& response);
   void tick();
-  // End of the time in which streams of this certificate are served.
-  WallTime served_until(const Peer& peer) const;
   void check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired);
   View view(const Stream& stream) const;
 
@@ -230,18 +204,16 @@ class Hub {
   void forget_trial(StreamId gone);
   void tick_trials(SteadyTime now);
 
-  HubOptions options_;
+  const std::string replica_;
   HubDependencies deps_;
   NameSetPool names_;
   ClassTable classes_;
   LogLimit refusals_logged_;
   LogLimits<std::pair<std::string_view, model::ProxyKey>> lines_;  // by message, of say()
   PushQueue queue_;
-  ProxyMemory memory_;
   ReplicaStreams replica_streams_;
   LeavingPorts leaving_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;
-  std::atomic<bool> full_{false};
   std::uint64_t generation_before_ = 0;  // generation before snapshot_
   // Times of changes of clusters since the start: of all, by service, and by client.
   std::optional<SteadyTime> reshaped_at_;
@@ -251,6 +223,7 @@ class Hub {
   std::uint64_t domains_changed_ = 0;
   StreamTable streams_;
   Endings endings_;
+  Admission admission_;
   bool pumping_ = false;
   std::map<model::ProxyKey, MeshNumber> own_meshes_;  // proxies that have not the mesh of all
   std::map<StreamId, Trial> trials_;

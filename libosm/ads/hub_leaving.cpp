@@ -29,7 +29,7 @@ void Hub::note_leaving(const Stream& stream, const model::MeshSnapshot& before,
 void Hub::recall_leaving(const Stream& stream, const std::vector<MeshService>& own_ports) {
   if (refuses(stream)) return leaving_.forget(stream.key());
   leaving_.recall(stream.key(), translate::served_ports(*snapshot_, own_ports),
-                  memory_.left_at(stream.key()), deps_.runtime.clock.steady_now());
+                  admission_.memory().left_at(stream.key()), deps_.runtime.clock.steady_now());
 }
 
 // The generation that all proxies of the mesh have acknowledged; 0: some are not connected here.

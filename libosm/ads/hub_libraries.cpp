@@ -29,12 +29,12 @@ void Hub::note_kind(Stream& stream, const std::string& first_request) {
 void Hub::take_over(Stream& stream) {
   const model::ProxyKey key = stream.key();
   if (streams_.serving(key) == &stream) return;
-  supersede(stream);
+  admission_.supersede(stream);
   streams_.serve(stream);
   replica_streams_.opened(key, std::string(peer_host(stream.peer.address)));
   deps_.registry.register_proxy(view(stream).proxy);
   progressed_.notify(&key);
-  note_serving();
+  admission_.note_serving();
 }
 
 // The stream took the place of another of the same certificate, which ended.

@@ -11,7 +11,6 @@
 
 #include "ads/hub.hpp"
 #include "base/maps.hpp"
-#include "osm/certificate/request.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
@@ -226,7 +225,7 @@ Hub::View Hub::view(const Stream& stream) const {
   view.proxy.peer_address = stream.peer.address;
   view.proxy.connected_at = stream.connected_at;
   view.proxy.certificate_not_after = stream.peer.not_after;
-  view.proxy.certificate_served_until = served_until(stream.peer);
+  view.proxy.certificate_served_until = admission_.served_until(stream.peer);
   view.proxy.xds = stream.session->variant();
   for (XdsType type : kXdsTypes) {
     view.proxy.types[index_of(type)] = stream.session->state(type);
@@ -258,7 +257,7 @@ std::vector<Hub::View> Hub::find(const std::string& name) const {
 
 void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>& expired) {
   const Peer& peer = stream.peer;
-  const WallTime end = served_until(peer);
+  const WallTime end = admission_.served_until(peer);
   if (now >= end) expired.push_back(stream.id);
   if (stream.warned || end - now > (end - peer.not_before) / 5) return;
   stream.warned = true;
@@ -267,14 +266,6 @@ void Hub::check_certificate(Stream& stream, WallTime now, std::vector<StreamId>&
       {{"code", "certificate-ending"},
        {"seconds_left",
         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(end - now).count())}});
-}
-
-WallTime Hub::served_until(const Peer& peer) const {
-  // Asked for every stream each second: do not copy the MeshConfig.
-  const auto validity = snapshot_ ? snapshot_->config.certificates.proxy_validity
-                                  : CertificateSettings().proxy_validity;
-  return certificate::proxy_certificate_times(peer.not_before, peer.not_after, validity)
-      .served_until;
 }
 
 }  // namespace osm::inline v1::ads

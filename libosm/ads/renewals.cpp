@@ -16,8 +16,8 @@ void refuse(UnaryCall& call, const Error& why) {
 Result<RenewalQuestion> Renewals::read(Result<Peer> peer, const std::string& bytes) const {
   if (!peer) return std::move(peer).error();
   // A replica that does not know the newest mesh may not know that the proxy is denied.
-  OSM_TRY(hub_.admits());
-  OSM_TRY(auto workload, hub_.workload_of(*peer));
+  OSM_TRY(admission_.admits());
+  OSM_TRY(auto workload, admission_.workload_of(*peer));
   RenewalQuestion question{*std::move(peer), std::move(workload), {}};
   if (!question.request.ParseFromString(bytes))
     return Error{ErrorCode::kInvalidArgument, "the message is no RenewCertificateRequest"};

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "ads/hub.hpp"
+#include "ads/admission.hpp"
 #include "ads/peer.hpp"
 #include "ads/proxy_stream.hpp"
 #include "base/log_limit.hpp"
@@ -49,8 +49,9 @@ using RenewCertificate =
 class Renewals {
  public:
   // Lifetime: everything borrowed outlives the object. `renew` empty: no certificates are issued.
-  Renewals(const Hub& hub, const Clock& clock, LogSink& log, const RenewCertificate& renew)
-      : hub_(hub), clock_(clock), log_(log), refusals_logged_(clock), renew_(renew) {}
+  Renewals(const Admission& admission, const Clock& clock, LogSink& log,
+           const RenewCertificate& renew)
+      : admission_(admission), clock_(clock), log_(log), refusals_logged_(clock), renew_(renew) {}
 
   // Answers one call. `peer`: the verified peer, or the reason why it is not a proxy.
   void answer(Result<Peer> peer, const std::string& bytes, const std::shared_ptr<UnaryCall>& call);
@@ -64,7 +65,7 @@ class Renewals {
   Result<RenewalQuestion> read(Result<Peer> peer, const std::string& bytes) const;
   bool too_often(const model::ProxyKey& proxy);
 
-  const Hub& hub_;
+  const Admission& admission_;
   const Clock& clock_;
   LogSink& log_;
   LogLimit refusals_logged_;

@@ -73,7 +73,7 @@ TEST_SUITE("ads: denied proxies") {
     HubRig rig;
     bool asked = false;
     const ads::RenewCertificate renew = [&](ads::RenewalQuestion, auto) { asked = true; };
-    ads::Renewals renewals{rig.hub, rig.clock, rig.log, renew};
+    ads::Renewals renewals{rig.hub.admission(), rig.clock, rig.log, renew};
     rig.mesh.put(denied_client());
     rig.publish();
     const ads::Peer peer{{kClientId, {kClient.ns, kClient.name}},

@@ -30,7 +30,7 @@ struct DrainsRig : HubRig {
   ads::DrainMachine drain = [this](auto workload, auto done) {
     asked.push_back({std::move(workload), std::move(done)});
   };
-  ads::Drains drains{hub, clock, log, drain};
+  ads::Drains drains{hub.admission(), clock, log, drain};
 
   std::shared_ptr<MemoryCall> call(const Result<ads::Peer>& who, const std::string& bytes = "") {
     auto call = std::make_shared<MemoryCall>();

@@ -266,9 +266,9 @@ TEST_SUITE("ads::Hub progress") {
     HubRig rig;
     RigProxy old(rig, kClientId, kClient);
     RigProxy other(rig, kServerId, kServer, "10.0.0.2", 24h, TrustDomain("new.example"));
-    rig.hub.accept({kDomain, TrustDomain("new.example")});
+    rig.hub.admission().accept({kDomain, TrustDomain("new.example")});
     CHECK(old.open());
-    rig.hub.accept({TrustDomain("new.example")});
+    rig.hub.admission().accept({TrustDomain("new.example")});
     CHECK_FALSE(old.open());
     CHECK(old.stream().closed->code == CloseCode::kPermissionDenied);
     CHECK(other.open());

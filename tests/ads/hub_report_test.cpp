@@ -134,9 +134,9 @@ TEST_SUITE("ads::Hub metrics") {
     hub.endings().recall("another key");
     CHECK(ended("recalled") == 1);
     RigProxy other(*this, kClientId, kClient);
-    hub.accept({TrustDomain("new.example")});
+    hub.admission().accept({TrustDomain("new.example")});
     CHECK(ended("wrong-certificate-kind") == 1);
-    hub.accept({kDomain});
+    hub.admission().accept({kDomain});
     RigProxy removed(*this, kClientId, kClient);
     mesh.remove_workload({kClient.ns, kClientId});
     publish();

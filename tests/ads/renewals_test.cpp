@@ -37,7 +37,7 @@ struct Rig : HubRig {
   ads::RenewCertificate renew = [this](ads::RenewalQuestion question, auto done) {
     asked.push_back({std::move(question), std::move(done)});
   };
-  ads::Renewals renewals{hub, clock, log, renew};
+  ads::Renewals renewals{hub.admission(), clock, log, renew};
 
   Call call(Result<ads::Peer> who, const std::string& bytes) {
     auto call = std::make_shared<MemoryCall>();

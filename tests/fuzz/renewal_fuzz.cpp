@@ -129,7 +129,7 @@ class World {
   ads::RenewCertificate renew_ = [this](ads::RenewalQuestion question, auto done) {
     questions_.push_back({std::move(question), std::move(done)});
   };
-  ads::Renewals renewals_{rig_.hub, rig_.clock, rig_.log, renew_};
+  ads::Renewals renewals_{rig_.hub.admission(), rig_.clock, rig_.log, renew_};
   std::array<std::deque<SteadyTime>, 2> granted_;
 };
 

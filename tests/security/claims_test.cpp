@@ -108,7 +108,7 @@ struct World {
   bool admits(const certificate::Certificate& certificate) {
     const auto stream = connect(certificate);
     rig.executor.run_for(std::chrono::seconds(10));
-    CHECK(stream->closed.has_value() != rig.hub.workload_of(peer(certificate)).ok());
+    CHECK(stream->closed.has_value() != rig.hub.admission().workload_of(peer(certificate)).ok());
     if (stream->closed) {
       CHECK(stream->closed->text.find("unknown-proxy") == 0);
       return false;
