@@ -28,10 +28,10 @@ Problem problem_of(ErrorCode code, std::string path, std::string cause) {
 }  // namespace
 
 struct RemoteClusters::Remote {
-  Remote(std::string file, const std::string& name, OwnRuntime& own)
+  Remote(std::string file, const std::string& name, OwnRuntime& own, Executor& blocking)
       : path(std::move(file)),
         metrics(own.metrics, {{"remote_cluster", name}}),
-        runtime{own.executor, own.blocking, own.clock, own.rng, own.log, metrics} {}
+        runtime{own.executor, blocking, own.clock, own.rng, own.log, metrics} {}
 
   std::string path;
   LabelledMetrics metrics;  // the own cluster's informers have the same names
@@ -43,7 +43,8 @@ struct RemoteClusters::Remote {
 };
 
 RemoteClusters::RemoteClusters(const std::string& directory, const std::string& own_name,
-                               const daemon::MeshOptions& options, OwnRuntime& runtime) {
+                               const daemon::MeshOptions& options, OwnRuntime& runtime)
+    : blocking_(runtime.lanes(), {.name = "remote clusters", .bound = 4}) {
   if (directory.empty()) return;
   std::error_code fault;
   std::map<std::string, std::string> files;
@@ -68,7 +69,7 @@ RemoteClusters::RemoteClusters(const std::string& directory, const std::string& 
                     " bytes; the cluster is left out: rename the file and restart"));
       continue;
     }
-    auto remote = std::make_unique<Remote>(path, name, runtime);
+    auto remote = std::make_unique<Remote>(path, name, runtime, blocking_);
     auto cluster = kubernetes::connect({.kubeconfig = path,
                                         .foreign = true,  // the other cluster's administrator's
                                         .io = runtime.asio(),

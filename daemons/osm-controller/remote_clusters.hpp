@@ -10,6 +10,7 @@
 #include "mesh_options.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/object.hpp"
+#include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 
 namespace osm::controller {
@@ -33,6 +34,7 @@ class RemoteClusters {
  private:
   struct Remote;
 
+  net::Lane blocking_;  // unwatched: their name servers are others'
   std::vector<std::unique_ptr<Remote>> clusters_;
   std::vector<Problem> left_out_;
 };

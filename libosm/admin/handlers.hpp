@@ -49,6 +49,9 @@ RouteHandler vm_token;
 // Drains a machine or, with the field "undo", takes it back. It is in effect here when the function
 // returns; GET /v1/status of the VirtualMachine tells which proxies have acknowledged it.
 // Failure: kNotFound (machines are not drained here; no such VirtualMachine); as DrainedMachines.
-RouteHandler drain_vm, vm_drained;
+RouteHandler drain_vm;
+
+// Whether this controller has the machine as drained, 0 or 1; those of several controllers add up.
+RouteHandler vm_drained;
 
 }  // namespace osm::inline v1::admin

@@ -86,9 +86,9 @@ void keep_own(json::object& answer, const std::string& replica,
     json::object* fields = proxy.if_object();
     if (fields == nullptr) continue;
     const bool own = !text_at(*fields, "connected_at").empty();
-    const std::string pod = own ? replica : pod_of(text_at(*fields, "replica"));
-    if (!own && answered.contains(pod)) continue;
-    (*fields)["replica"] = pod;
+    const std::string told = text_at(*fields, "replica");
+    if (!own && (answered.contains(told) || answered.contains(pod_of(told)))) continue;
+    (*fields)["replica"] = own ? replica : pod_of(told);
     kept.push_back(std::move(proxy));
   }
   *proxies = std::move(kept);

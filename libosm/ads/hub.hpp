@@ -1,7 +1,8 @@
 // All streams of one replica: the hub admits them, gives each the sets of its class, lets sessions
 // decide and transports write. It is the ADS server without gRPC.
 //
-// Thread: every function on the strand. After Strand::stop() the owner may end all streams.
+// Thread: every function on the strand, but that the parts are named from any thread. After
+// Strand::stop() the owner may end all streams.
 #pragma once
 
 #include <chrono>

@@ -83,7 +83,8 @@ void Hub::report_flapping(const Stream& stream, LogField other) {
 
 void Hub::report_twins(SteadyTime now) {
   for (const ReplicaStreams::Twin& twin : replica_streams_.tick(now))
-    report_flapping(*streams_.serving(twin.proxy), {"other_replica", twin.replica});
+    if (const Stream* stream = streams_.serving(twin.proxy))
+      report_flapping(*stream, {"other_replica", twin.replica});
 }
 
 void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {

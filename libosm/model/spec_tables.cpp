@@ -22,13 +22,8 @@ std::vector<ObjectKey> differing(const SpecSnapshot& before, const SpecSnapshot&
       keys.push_back(key_of(now ? *now : *old, control_plane...));
     });
   };
-  add(&SpecSnapshot::services);
+  for_each_list([&](auto table, auto) { add(table); });
   add(&SpecSnapshot::accounts);
-  add(&SpecSnapshot::http_routes);
-  add(&SpecSnapshot::tcp_routes);
-  add(&SpecSnapshot::targets);
-  add(&SpecSnapshot::splits);
-  add(&SpecSnapshot::policies);
   add(&SpecSnapshot::roots, after.config_key.ns);
   std::vector<std::string> namespaces;
   std::set_symmetric_difference(before.namespaces.begin(), before.namespaces.end(),

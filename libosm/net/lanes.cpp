@@ -43,7 +43,8 @@ using QueuePtr = std::shared_ptr<Queue>;
 
 class Lanes::Pool {
  public:
-  Pool(const Clock& c, std::chrono::milliseconds rest) : clock(c), rest_(rest) {
+  Pool(const Clock& c, std::chrono::milliseconds rest, LogSink* log)
+      : clock(c), rest_(rest), log_(log) {
     ::pthread_sigmask(SIG_BLOCK, nullptr, &signals_);
   }
 
@@ -150,8 +151,11 @@ class Lanes::Pool {
     worker.queue = queue;
     try {
       worker.thread = std::thread([this, &worker] { work(worker); });
-    } catch (const std::system_error&) {  // the process has as many as it may have
+    } catch (const std::system_error& fault) {  // the process has as many as it may have
       workers_.pop_back();
+      if (log_ != nullptr && !std::exchange(lacks_threads_, true))
+        log_->error("no thread can be started: work waits; allow the process more threads",
+                    {{"cause", fault.what()}});
       without_thread_.push_back(queue);
       if (std::exchange(tries_again_, true)) return;
       again_ = timers_.executor().post_after(kTryAgain, [this] { try_again(); });
@@ -162,6 +166,7 @@ class Lanes::Pool {
     const std::lock_guard lock(mutex_);
     tries_again_ = false;
     for (const QueuePtr& queue : std::exchange(without_thread_, {})) give_thread(queue);
+    lacks_threads_ = !without_thread_.empty();
   }
 
   void work(Worker& self) {
@@ -172,8 +177,8 @@ class Lanes::Pool {
       run(*self.queue, lock);
       self.queue = nullptr;
       if (!without_thread_.empty()) {
-        self.queue = std::move(without_thread_.back());
-        without_thread_.pop_back();
+        self.queue = std::move(without_thread_.front());
+        without_thread_.pop_front();
         continue;
       }
       idle_.push_back(&self);
@@ -202,16 +207,18 @@ class Lanes::Pool {
   }
 
   const std::chrono::milliseconds rest_;
+  LogSink* const log_;
   sigset_t signals_;  // blocked where it was made, and so on its threads
   mutable std::mutex mutex_;
   std::list<Worker> workers_;
   std::vector<Worker*> idle_;             // in the order in which they became idle
-  std::vector<QueuePtr> without_thread_;  // each counts as `running`
+  std::deque<QueuePtr> without_thread_;   // each counts as `running`
   std::thread ended_;                     // the last one that ended
   std::condition_variable none_;
   std::vector<const WatchedExecutor*> watched_;
   bool stopping_ = false;
   bool tries_again_ = false;
+  bool lacks_threads_ = false;
   Threads timers_{1};
   Subscription again_;
 };
@@ -264,8 +271,8 @@ class Lane::Impl final : public Executor {
   int waiting_ = 0;
 };
 
-Lanes::Lanes(const Clock& clock, std::chrono::milliseconds rest)
-    : pool_(std::make_unique<Pool>(clock, rest)) {}
+Lanes::Lanes(const Clock& clock, std::chrono::milliseconds rest, LogSink* log)
+    : pool_(std::make_unique<Pool>(clock, rest, log)) {}
 Lanes::~Lanes() = default;
 std::vector<std::string> Lanes::hanging() const { return pool_->hanging(); }
 

@@ -46,8 +46,8 @@ class OwnRuntime::Parts {
   net::PrometheusRegistry metrics;
   TickingMetrics ticking{metrics};
   net::JsonLog log;
-  net::Threads io;
-  net::Lanes lanes{clock};
+  net::Lanes lanes{clock, net::Lanes::kRest, &log};
+  net::Threads io;  // a task that it drops may own a lane
   net::Lane blocking;
 };
 

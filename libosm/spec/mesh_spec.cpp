@@ -371,9 +371,10 @@ class StoreMeshSpec final : public MeshSpec {
                 {{"namespaces", std::to_string(next->namespaces.size())},
                  {"services", std::to_string(next->services.size())},
                  {"traffic_targets", std::to_string(next->targets.size())}});
-    view_.publish(std::move(next));
+    // First: who sees a state finds its problems at least as new.
     if (others)
       problems_.publish(std::make_shared<const std::vector<Problem>>(std::move(problems)));
+    view_.publish(std::move(next));
     if (changed.empty() && !other) return std::nullopt;
     return changed;
   }

@@ -54,7 +54,8 @@ struct MemoryMeshSpec::State {
     bool erase(const ObjectKey& key) {
       if (key.is(kinds::kNamespace)) return std::erase(namespaces, key.name) > 0;
       if (key.is(kinds::kServiceAccount)) return erase_from(accounts, {key.ns, key.name});
-      if (key.is(kinds::kMeshRootCertificate)) return erase_from(roots, key.name);
+      if (key.is(kinds::kMeshRootCertificate))
+        return key.ns == kOsmNamespace && erase_from(roots, key.name);
       bool erased = false;
       model::for_each_list([&](auto table, auto) {
         if (model::may_hold(this->*table, key))

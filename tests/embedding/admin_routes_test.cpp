@@ -128,6 +128,17 @@ TEST_SUITE("net::admin_routes") {
           R"("expected":[{"common_name":"1","claimed":true}],"participants":["1","3"]})");
   }
 
+  TEST_CASE("controllers may be asked by the names that they tell") {
+    const std::string name = "controller-0123456789abcdef";
+    const net::AdminRoute route = route_of("GET", "/v1/proxies");
+    const std::string own = R"({"proxies":[{"uuid":"1","connected_at":"2024","replica":""}]})";
+    const std::string of_b =
+        R"({"proxies":[{"uuid":"1","connected_at":"","replica":")" + name + R"("}]})";
+    CHECK(net::join_answers(route, {{name, own}, {"b", of_b}}) ==
+          R"({"proxies":[{"uuid":"1","connected_at":"2024","replica":")" + name +
+              R"("}],"expected":[]})");
+  }
+
   TEST_CASE("a body that is no JSON object adds nothing") {
     CHECK(joined("/v1/problems", {"nonsense", R"({"problems":["x"]})", "[]"}) ==
           R"({"problems":["x"]})");

@@ -1,4 +1,4 @@
-// The commands that ask the API server of a cluster.
+// The commands about a mesh as a whole: its installation, its controllers and its move from OSM v1.
 #pragma once
 
 #include "command.hpp"

@@ -11,12 +11,14 @@ namespace osm::inline v1::net {
 
 // How answers of several controllers make one.
 enum class AdminMerge {
-  kFirst,  // each controller has the whole answer, or one alone has it: ask until one answers
+  // Each controller has the whole answer, or one alone has it: ask the next one after not-found,
+  // not-ready or unavailable, and after no other error, since a request may change something.
+  kFirst,
   // Ask all. Members of the same name: lists are united, counts added, a yes of one is a yes, and a
   // text of one fills the empty text of another.
   kUnite,
-  kUniteOfEach,  // the same, and each item of the list tells its controller in `replica`
-  kUniteByName,  // the same as kUnite, and items of the list with the same `name` become one
+  kUniteOfEach,  // the same; each item of the list, the only field, has its controller as `replica`
+  kUniteByName,  // as kUnite; items of the list, the only field, with the same `name` become one
   // The same as kUnite, each proxy as its own controller tells of it. Each tells of all proxies.
   kOwnProxies,
 };
@@ -34,8 +36,8 @@ OSM_API std::vector<AdminRoute> admin_routes();
 
 // The answer of one controller.
 struct ReplicaAnswer {
-  std::string replica;
-  std::string body;  // JSON
+  std::string replica;  // its name, or on Kubernetes its pod's
+  std::string body;     // JSON, of an answer with status 200
 };
 
 // Result: one answer, as JSON. `answers` to the same request has at least one; a body that is no

@@ -1,6 +1,6 @@
 // Labels that every metric of one mesh carries, so that two meshes in one process keep apart:
 //
-//   osm::LabelledMetrics metrics(own.registry(), {{"mesh", "east"}});
+//   osm::LabelledMetrics metrics(own.metrics, {{"mesh", "east"}});
 //   osm::Runtime runtime{own.executor, own.blocking, own.clock, own.rng, own.log, metrics};
 #pragma once
 

@@ -15,20 +15,22 @@
 #include "osm/clock.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/executor.hpp"
+#include "osm/log.hpp"
 #include "osm/metrics.hpp"
 
 namespace osm::inline v1::net {
 
-// The threads of any number of lanes, of which there are never more than the sum of bounds, and one
-// for their timers.
+// The threads of any number of lanes, and one for their timers. There are never more than the
+// largest sum of bounds that there was while they rest.
 class OSM_API Lanes {
  public:
   static constexpr std::chrono::seconds kRest{10};
 
-  // `rest`: time without work after which a thread ends. Lifetime: `clock` outlives it. Blocking:
-  // no.
-  explicit Lanes(const Clock& clock, std::chrono::milliseconds rest = kRest);
-  // After every lane. Blocking: no, since no task runs any more.
+  // `rest`: time without work after which a thread ends. `log`: is told when no thread can be
+  // started; null: nobody is. Lifetime: `clock` and `log` outlive it. Blocking: no.
+  explicit Lanes(const Clock& clock, std::chrono::milliseconds rest = kRest,
+                 LogSink* log = nullptr);
+  // After every lane. Blocking: until the idle threads have ended.
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;

@@ -32,7 +32,8 @@ struct OwnRuntimeOptions {
 // Lifetime: outlives everything made with it, its copies as Runtime included.
 class OSM_API OwnRuntime : public Runtime {
  public:
-  // Starts those of `executor`; a lane's are started when there is work. Blocking: no.
+  // Starts the threads of `executor`, of the log and of timers; a lane's are started when there is
+  // work. Blocking: no.
   explicit OwnRuntime(const OwnRuntimeOptions& options = {});
 
   // Runs remaining tasks, for a second at most per executor, and ends the threads. The blocking

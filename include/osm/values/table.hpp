@@ -42,7 +42,7 @@ class Table {
   using Entry = std::shared_ptr<const T>;
 
   Table() = default;
-  // A table of `entries` that are ordered already, with unique keys.
+  // A table of `entries` that are ordered already, with unique keys; else find() misses some.
   static Table sorted(SharedList<T> entries) {
     Table out;
     out.entries_ = std::make_shared<const SharedList<T>>(std::move(entries));
@@ -65,20 +65,21 @@ class Table {
   auto end() const { return list().end(); }
   std::size_t size() const { return list().size(); }
   bool empty() const { return list().empty(); }
-  // All values. Lifetime: while a table shares them.
+  // All values. Lifetime, also of begin(): while a table shares them.
   const SharedList<T>& list() const {
     static const SharedList<T> kNone;
     return entries_ ? *entries_ : kNone;
   }
 
   // This table with the value, in place of the one with its key / without the value of that key.
+  // Copies all pointers: several changes are one edited().
   Table with(Entry value) const {
     const Key key = key_in_table(*value);
     return edited({{key, std::move(value)}});
   }
   Table without(const Key& key) const { return edited({{key, nullptr}}); }
   // This table after several of these changes: new values by key; null: removed. Without a
-  // difference, this table.
+  // difference, this table. Each key is its value's.
   Table edited(std::map<Key, Entry> edits) const {
     std::erase_if(edits, [&](const auto& edit) { return find(edit.first) == edit.second; });
     if (edits.empty()) return *this;
@@ -103,11 +104,16 @@ class Table {
     auto a = before.begin();
     auto b = after.begin();
     while (a != before.end() || b != after.end()) {
+      if (a != before.end() && b != after.end() && *a == *b) {
+        ++a;
+        ++b;
+        continue;
+      }
       const bool only_a = b == after.end() || (a != before.end() && is_less(*a, *b));
       const bool only_b = a == before.end() || (b != after.end() && is_less(*b, *a));
       const Entry old = only_b ? nullptr : *a++;
       const Entry now = only_a ? nullptr : *b++;
-      if (!old || !now || !(old == now || *old == *now)) visit(old, now);
+      if (!old || !now || !(*old == *now)) visit(old, now);
     }
   }
 
