@@ -49,7 +49,14 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
       admission_(streams_, deps_.runtime, deps_.strand,
                  {options.accepted_domains, options.unknown_workload_wait},
                  {deps_.admits, [this](StreamId id, CloseCode code, const std::string& text,
-                                       bool cut) { endings_.close(id, code, text, cut); }}) {
+                                       bool cut) { endings_.close(id, code, text, cut); }}),
+      trials_(
+          streams_, queue_, classes_.cache(), deps_.hook, deps_.runtime, deps_.strand,
+          {[this](const model::MeshSnapshot& mesh, const Stream& stream) {
+             return class_in(mesh, stream);
+           },
+           [this](const Stream& stream) { return applied(stream); },
+           [this](Stream& stream) { give_sets(stream, SteadyTime::max()); }, [this] { pump(); }}) {
   report_zeros();
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -199,17 +206,17 @@ void Hub::on_class_changed(const ProxyClassPtr& entry) {
     if (!stream || stream->proxy_class != entry) continue;
     give_sets(*stream, entry->changed_at(), entry->superseded());
   }
-  release_trials();
+  trials_.release();
   pump();
 }
 
 // `until`: the newest generation of the sets of before; none: its class's.
 void Hub::give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::uint64_t> until) {
   const std::uint64_t generation = until.value_or(classes_.generation_of(*stream.proxy_class));
-  const ResourceSets sets = sets_for(stream);
+  const ResourceSets sets = trials_.sets_for(stream);
   unsettle(stream, generation);
   for (XdsType type : kXdsTypes)
-    if (on_trial(stream) || sets[index_of(type)] != stream.session->given(type))
+    if (trials_.on_trial(stream) || sets[index_of(type)] != stream.session->given(type))
       leave(stream, type, generation);
   stream.session->set_resources(sets);
   note_change(stream, changed_at);
@@ -278,8 +285,8 @@ void Hub::pump() {
       continue;
     }
     const MeshVersion& mesh = classes_.version_of(*stream.proxy_class);
-    if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now(),
-                                                      on_trial(stream) ? 0 : mesh.generation)) {
+    if (auto response = stream.session->next_response(
+            deps_.runtime.clock.steady_now(), trials_.on_trial(stream) ? 0 : mesh.generation)) {
       response->control_plane = fmt::format("{}/{}/{}", replica_, mesh.generation, mesh.hash);
       tell_progress(stream);
       write(stream, *response);
@@ -288,7 +295,7 @@ void Hub::pump() {
     } else {
       note_settled(stream);
       tell_progress(stream);
-      judge_trial(stream);
+      trials_.judge(stream);
     }
   }
   pumping_ = false;
@@ -337,7 +344,7 @@ void Hub::forget(StreamId id) {
   using Place = StreamTable::Removed::Place;
   const auto [place, stream, successor] = streams_.remove(id);
   const model::ProxyKey key = stream.key();
-  forget_trial(stream.id);
+  trials_.forget(stream.id);
   queue_.remove(stream.id);
   queue_.finished(stream.write_bytes);
   if (place == Place::kUnserved) return;
@@ -354,7 +361,7 @@ void Hub::forget(StreamId id) {
 
 void Hub::stop_builds() {
   classes_.stop_builds();
-  aside_.close();
+  trials_.stop_builds();
 }
 
 // --- time ---
@@ -380,7 +387,7 @@ void Hub::tick() {
       endings_.close(id, CloseCode::kUnauthenticated, admission_.judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
-  tick_trials(now);
+  trials_.tick(now);
   tick_leaving(now);
   if (deps_.readiness) deps_.readiness->tick();
   pump();
