@@ -48,26 +48,16 @@ bool holds_what_listeners_name(const Session& session) {
   return holds_what_it_names(session, XdsType::kListener, XdsType::kRoute);
 }
 
-Trials::Trials(StreamTable& streams, PushQueue& queue, ResourceCache& cache,
-               const ResourceHook* hook, const Runtime& runtime, Executor& strand, Calls calls)
-    : streams_(streams),
-      queue_(queue),
-      cache_(cache),
-      hook_(hook),
-      runtime_(runtime),
-      strand_(strand),
-      calls_(std::move(calls)) {}
-
 void Trials::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
                     std::function<void(const TrialResult&)> done) {
-  Stream* const serving = streams_.serving(proxy);
+  Stream* const serving = deps_.streams.serving(proxy);
   if (!serving) return done({});
   Stream& stream = *serving;
   // Until the sets are built, the proxy keeps those of the trial before.
   Trial& trial = trials_[stream.id];
   trial.number = ++last_trial_;
   trial.done = std::move(done);
-  trial.deadline = runtime_.clock.steady_now() + kBound;
+  trial.deadline = deps_.runtime.clock.steady_now() + kBound;
   trial.ends = trial.restoring = false;
   if (mesh.mesh && !trial.before) {
     trial.before.emplace();
@@ -76,25 +66,26 @@ void Trials::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
   }
   trial.building = mesh.mesh != nullptr;
   if (mesh.mesh) {
-    BuildJob job{mesh.mesh, mesh.without, calls_.class_in(*mesh.mesh, stream), {}, true, {}, hook_};
+    BuildJob job{mesh.mesh, mesh.without, deps_.class_in(*mesh.mesh, stream), {}, true,
+                 {},        deps_.hook};
     build_aside(std::move(job), [this, id = stream.id, number = last_trial_](ResourceSets sets) {
       const Trial* built = find_in(trials_, id);
-      if (built && built->number == number) begin(streams_.at(id), std::move(sets));
+      if (built && built->number == number) begin(deps_.streams.at(id), std::move(sets));
     });
     return;
   }
   if (trial.sets) {
     trial.sets.reset();
-    calls_.give_sets(stream);
+    deps_.give_sets(stream);
   }
-  queue_.push(stream.id);
-  calls_.pump();
+  deps_.queue.push(stream.id);
+  deps_.pump();
 }
 
 // Builds on the pool and calls `then` on the strand.
 void Trials::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
-  runtime_.executor.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
-    strand_.post([then, sets = build(job, cache_).sets] { then(sets); });
+  deps_.runtime.executor.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
+    deps_.strand.post([then, sets = build(job, deps_.cache).sets] { then(sets); });
   }));
 }
 
@@ -112,8 +103,8 @@ void Trials::begin(Stream& stream, ResourceSets sets) {
   trial.without_listeners = keep_if_empty(XdsType::kListener);
   trial.sets = std::move(sets);
   trial.building = false;
-  calls_.give_sets(stream);
-  calls_.pump();
+  deps_.give_sets(stream);
+  deps_.pump();
 }
 
 bool Trials::on_trial(const Stream& stream) const {
@@ -157,18 +148,18 @@ void Trials::judge(const Stream& stream) {
 }
 
 void Trials::tell(const Stream& stream, TrialResult result) {
-  result.applied_generation = calls_.applied(stream);
+  result.applied_generation = deps_.applied(stream);
   std::exchange(trials_.at(stream.id).done, nullptr)(result);
 }
 
 void Trials::judge_restoring(StreamId id) {
-  if (streams_.at(id).session->unanswered()) return;
+  if (deps_.streams.at(id).session->unanswered()) return;
   trials_.at(id).restoring = false;
   release();
 }
 
 void Trials::end_trial(const model::ProxyKey& proxy, bool restore) {
-  Stream* const serving = streams_.serving(proxy);
+  Stream* const serving = deps_.streams.serving(proxy);
   Trial* trial = serving ? find_in(trials_, serving->id) : nullptr;
   if (!trial) return;
   trial->ends = true;
@@ -176,11 +167,11 @@ void Trials::end_trial(const model::ProxyKey& proxy, bool restore) {
   trial->building = false;
   if (restore && trial->before) {
     trial->restoring = true;
-    trial->deadline = runtime_.clock.steady_now() + kBound;
+    trial->deadline = deps_.runtime.clock.steady_now() + kBound;
     trial->number = ++last_trial_;
     trial->sets = restored(*trial->before, trial->sets);
-    calls_.give_sets(*serving);
-    return calls_.pump();
+    deps_.give_sets(*serving);
+    return deps_.pump();
   }
   release();
 }
@@ -188,13 +179,13 @@ void Trials::end_trial(const model::ProxyKey& proxy, bool restore) {
 void Trials::release() {
   std::vector<StreamId> released;
   for (const auto& [id, trial] : trials_)
-    if (trial.ends && !trial.restoring && streams_.at(id).proxy_class->current())
+    if (trial.ends && !trial.restoring && deps_.streams.at(id).proxy_class->current())
       released.push_back(id);
   for (StreamId id : released) {
     trials_.erase(id);
-    calls_.give_sets(streams_.at(id));
+    deps_.give_sets(deps_.streams.at(id));
   }
-  if (!released.empty()) calls_.pump();
+  if (!released.empty()) deps_.pump();
 }
 
 void Trials::forget(StreamId gone) {
@@ -207,10 +198,10 @@ void Trials::tick(SteadyTime now) {
   release();
   for (const auto& [id, trial] : trials_) {
     if (!trial.done) continue;
-    queue_.push(id);
+    deps_.queue.push(id);
     if (now < trial.deadline) continue;
     // The proxy answered all responses and asked for nothing more, so it refuses nothing.
-    const Stream& stream = streams_.at(id);
+    const Stream& stream = deps_.streams.at(id);
     const bool answered = !trial.building && !stream.session->unanswered();
     const auto outcome =
         answered ? TrialResult::Outcome::kAccepted : TrialResult::Outcome::kTimedOut;
@@ -220,22 +211,22 @@ void Trials::tick(SteadyTime now) {
 
 void Trials::compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
                      std::function<void(std::vector<ResourceNames>)> done) {
-  const Stream* const serving = streams_.serving(proxy);
+  const Stream* const serving = deps_.streams.serving(proxy);
   if (!serving) return done({});
   std::vector<BuildJob> jobs;
   for (const ProxyMesh& pair : pairs)
     jobs.push_back(
-        {pair.mesh, pair.without, calls_.class_in(*pair.mesh, *serving), {}, true, {}, hook_});
-  runtime_.executor.post(aside_.guard([this, jobs = std::move(jobs), done = std::move(done)] {
+        {pair.mesh, pair.without, deps_.class_in(*pair.mesh, *serving), {}, true, {}, deps_.hook});
+  deps_.runtime.executor.post(aside_.guard([this, jobs = std::move(jobs), done = std::move(done)] {
     std::vector<ResourceNames> differing;
     for (const BuildJob& job : jobs) {
       ResourceNames& names = differing.emplace_back();
-      for (const ResourceSetPtr& set : build(job, cache_).sets)
+      for (const ResourceSetPtr& set : build(job, deps_.cache).sets)
         if (set)
           for (const EncodedPtr& resource : set->resources())
             if (resource->frozen) names.emplace(resource->type, resource->name);
     }
-    strand_.post([done, differing = std::move(differing)] { done(differing); });
+    deps_.strand.post([done, differing = std::move(differing)] { done(differing); });
   }));
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ads/class_builder.hpp"
@@ -26,7 +27,14 @@ bool holds_what_listeners_name(const Session& session);
 
 class Trials {
  public:
-  struct Calls {
+  // Lifetime: everything borrowed outlives the object.
+  struct Dependencies {
+    StreamTable& streams;
+    PushQueue& queue;
+    ResourceCache& cache;
+    const ResourceHook* hook;  // may be null
+    Runtime runtime;
+    Executor& strand;
     // Class of the stream's proxy in a mesh.
     std::function<translate::ProxyClass(const model::MeshSnapshot& mesh, const Stream& stream)>
         class_in;
@@ -35,9 +43,7 @@ class Trials {
     std::function<void()> pump;                                  // the queue has streams
   };
 
-  // Lifetime: everything borrowed outlives the object. `hook`: may be null.
-  Trials(StreamTable& streams, PushQueue& queue, ResourceCache& cache, const ResourceHook* hook,
-         const Runtime& runtime, Executor& strand, Calls calls);
+  explicit Trials(Dependencies dependencies) : deps_(std::move(dependencies)) {}
 
   // As TrialHost.
   void try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
@@ -84,13 +90,7 @@ class Trials {
   void judge_restoring(StreamId id);
   void tell(const Stream& stream, TrialResult result);
 
-  StreamTable& streams_;
-  PushQueue& queue_;
-  ResourceCache& cache_;
-  const ResourceHook* const hook_;
-  const Runtime runtime_;
-  Executor& strand_;
-  const Calls calls_;
+  const Dependencies deps_;
   std::map<StreamId, Trial> trials_;
   std::uint64_t last_trial_ = 0;
   TaskGate aside_;  // last: closed before anything that a build uses is destroyed
