@@ -18,16 +18,8 @@ constexpr const char* kServedLongEnough =
 
 }  // namespace
 
-Admission::Admission(StreamTable& streams, const Runtime& runtime, Executor& strand,
-                     Options options, Calls calls)
-    : streams_(streams),
-      runtime_(runtime),
-      strand_(strand),
-      options_(std::move(options)),
-      calls_(std::move(calls)) {}
-
 Result<std::shared_ptr<const model::WorkloadEntry>> Admission::workload_of(const Peer& peer) const {
-  if (peer.not_after <= runtime_.clock.wall_now())
+  if (peer.not_after <= deps_.runtime.clock.wall_now())
     return Error{ErrorCode::kCertificateExpired,
                  "the proxy certificate has ended; issue a new one (osm vm bootstrap)"};
   if (!snapshot_) return Error{ErrorCode::kNotReady, "the mesh is not known yet; try again"};
@@ -58,13 +50,13 @@ Admission::Verdict Admission::judge(const Peer& peer) const {
     if (workload.error().code == ErrorCode::kUnknownProxy) verdict.what = Verdict::kWait;
     return verdict;
   }
-  if (served_until(peer) <= runtime_.clock.wall_now())
+  if (served_until(peer) <= deps_.runtime.clock.wall_now())
     return refuse({ErrorCode::kCertificateExpired, kServedLongEnough});
-  if (full_ && !streams_.serving().contains(peer.key())) {
-    runtime_.metrics.add(kProxyMaxConnectionsRejected, {}, 1);
+  if (full_ && !deps_.streams.serving().contains(peer.key())) {
+    deps_.runtime.metrics.add(kProxyMaxConnectionsRejected, {}, 1);
     Verdict verdict = refuse(
         {ErrorCode::kUnavailable,
-         "this replica serves " + std::to_string(streams_.serving().size()) +
+         "this replica serves " + std::to_string(deps_.streams.serving().size()) +
              " proxies; MeshConfig spec.sidecar.maxDataPlaneConnections allows no more: raise it, "
              "or add replicas"});
     verdict.code = CloseCode::kResourceExhausted;
@@ -76,19 +68,19 @@ Admission::Verdict Admission::judge(const Peer& peer) const {
 bool Admission::admit(Stream& stream) {
   Verdict verdict = judge(stream.peer);
   if (verdict.what == Verdict::kRefuse) {
-    calls_.close(stream.id, verdict.code, verdict.text, false);
+    deps_.close(stream.id, verdict.code, verdict.text, false);
   } else if (verdict.what == Verdict::kServe) {
     stream.wait.reset();
     supersede(stream);
-    streams_.set_workload(stream, std::move(verdict.workload));
-    streams_.serve(stream);
+    deps_.streams.set_workload(stream, std::move(verdict.workload));
+    deps_.streams.serve(stream);
     return true;
   } else if (!stream.wait) {
-    for (StreamId id : streams_.wait(stream))
-      calls_.close(id, CloseCode::kAborted, kSuperseded, false);
-    stream.wait = strand_.post_after(
-        options_.unknown_workload_wait,
-        [this, id = stream.id, verdict] { calls_.close(id, verdict.code, verdict.text, false); });
+    for (StreamId id : deps_.streams.wait(stream))
+      deps_.close(id, CloseCode::kAborted, kSuperseded, false);
+    stream.wait = deps_.strand.post_after(
+        deps_.unknown_workload_wait,
+        [this, id = stream.id, verdict] { deps_.close(id, verdict.code, verdict.text, false); });
   }
   return false;
 }
@@ -97,19 +89,19 @@ bool Admission::keep(Stream& stream) {
   Verdict verdict = judge(stream.peer);
   const bool serves = verdict.what == Verdict::kServe;
   if (serves)
-    streams_.set_workload(stream, std::move(verdict.workload));
+    deps_.streams.set_workload(stream, std::move(verdict.workload));
   else
-    calls_.close(stream.id, verdict.code, verdict.text, false);
+    deps_.close(stream.id, verdict.code, verdict.text, false);
   return serves;
 }
 
 void Admission::supersede(const Stream& newer) {
-  for (const StreamId id : streams_.supersede(newer)) {
-    const Stream* older = streams_.find(id);
+  for (const StreamId id : deps_.streams.supersede(newer)) {
+    const Stream* older = deps_.streams.find(id);
     if (!older) continue;
     // A write in flight to a half-dead connection would hold the status back.
     const bool cut = older->write_started.has_value();
-    calls_.close(id, CloseCode::kAborted, kSuperseded, cut);
+    deps_.close(id, CloseCode::kAborted, kSuperseded, cut);
   }
 }
 
@@ -120,19 +112,18 @@ void Admission::on_snapshot(std::shared_ptr<const model::MeshSnapshot> snapshot)
 
 void Admission::note_serving() {
   const std::size_t most = snapshot_->config.max_proxies;
-  full_ = most != 0 && streams_.serving().size() >= most;
-  runtime_.metrics.set(kProxyConnectCount, {}, streams_.serving().size());
+  full_ = most != 0 && deps_.streams.serving().size() >= most;
+  deps_.runtime.metrics.set(kProxyConnectCount, {}, deps_.streams.serving().size());
 }
 
 void Admission::accept(std::vector<TrustDomain> domains) {
-  options_.accepted_domains = std::move(domains);
-  const auto& accepted = options_.accepted_domains;
+  accepted_domains_ = std::move(domains);
   std::vector<StreamId> others;
-  for (const auto& [id, stream] : streams_)
-    if (std::find(accepted.begin(), accepted.end(), stream.peer.trust_domain) == accepted.end())
+  for (const auto& [id, stream] : deps_.streams)
+    if (std::ranges::find(accepted_domains_, stream.peer.trust_domain) == accepted_domains_.end())
       others.push_back(id);
   for (StreamId id : others)
-    calls_.close(
+    deps_.close(
         id, CloseCode::kPermissionDenied,
         "wrong-certificate-kind: its trust domain is none of the mesh's any more; issue a new one",
         false);

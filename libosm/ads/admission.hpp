@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ads/peer.hpp"
@@ -22,21 +23,21 @@ namespace osm::inline v1::ads {
 
 class Admission {
  public:
-  struct Options {
-    std::vector<TrustDomain> accepted_domains;
+  // Lifetime: everything borrowed outlives the object.
+  struct Dependencies {
+    StreamTable& streams;
+    Runtime runtime;
+    Executor& strand;
     std::chrono::milliseconds unknown_workload_wait{};
-  };
-  struct Calls {
     std::function<Status()> admits;  // as in ControlPlaneOptions; null: always
     std::function<void(StreamId id, CloseCode code, const std::string& text, bool cut)> close;
   };
 
-  // Lifetime: everything borrowed outlives the object.
-  Admission(StreamTable& streams, const Runtime& runtime, Executor& strand, Options options,
-            Calls calls);
+  Admission(std::vector<TrustDomain> accepted_domains, Dependencies dependencies)
+      : accepted_domains_(std::move(accepted_domains)), deps_(std::move(dependencies)) {}
 
   // Failure: no proxy may be given anything new, as ControlPlaneOptions::admits says.
-  Status admits() const { return calls_.admits ? calls_.admits() : Status(); }
+  Status admits() const { return deps_.admits ? deps_.admits() : Status(); }
   // True if it serves as many proxies as MeshConfig allows. Thread: any.
   bool full() const { return full_; }
   // The workload of which this peer is the proxy. Failure: kCertificateExpired, kNotReady,
@@ -66,16 +67,13 @@ class Admission {
   void note_serving();
   // Admits proxies of these trust domains from now on, and ends the streams of others.
   void accept(std::vector<TrustDomain> domains);
-  const std::vector<TrustDomain>& accepted_domains() const { return options_.accepted_domains; }
+  const std::vector<TrustDomain>& accepted_domains() const { return accepted_domains_; }
 
   ProxyMemory& memory() { return memory_; }
 
  private:
-  StreamTable& streams_;
-  const Runtime runtime_;
-  Executor& strand_;
-  Options options_;
-  const Calls calls_;
+  std::vector<TrustDomain> accepted_domains_;
+  const Dependencies deps_;
   ProxyMemory memory_;
   std::shared_ptr<const model::MeshSnapshot> snapshot_;  // null: not known yet
   std::atomic<bool> full_{false};

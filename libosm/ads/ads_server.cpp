@@ -206,14 +206,14 @@ class Server final : public AdsServer {
   }
   void try_on(const model::ProxyKey& proxy, ProxyMesh mesh,
               std::function<void(const TrialResult&)> done) override {
-    tell(hub_, &Hub::try_on, proxy, std::move(mesh), std::move(done));
+    tell(hub_.trials(), &Trials::try_on, proxy, std::move(mesh), std::move(done));
   }
   void end_trial(const model::ProxyKey& proxy, bool restore) override {
-    tell(hub_, &Hub::end_trial, proxy, restore);
+    tell(hub_.trials(), &Trials::end_trial, proxy, restore);
   }
   void compare(const model::ProxyKey& proxy, std::vector<ProxyMesh> pairs,
                std::function<void(std::vector<ResourceNames>)> done) override {
-    tell(hub_, &Hub::compare, proxy, std::move(pairs), std::move(done));
+    tell(hub_.trials(), &Trials::compare, proxy, std::move(pairs), std::move(done));
   }
   void update_mesh(MeshUpdate update) override { tell(hub_, &Hub::update_mesh, std::move(update)); }
   void drop_mesh(MeshNumber number) override { tell(hub_, &Hub::drop_mesh, number); }

@@ -25,31 +25,21 @@ constexpr std::chrono::seconds kRebalanceWindow{5};
 
 }  // namespace
 
-Endings::Endings(StreamTable& streams, PushQueue& queue, const Runtime& runtime, Executor& strand,
-                 ReplicaBoard* board, Calls calls)
-    : streams_(streams),
-      queue_(queue),
-      runtime_(runtime),
-      calls_(std::move(calls)),
-      balance_(board),
-      pacer_(strand, runtime.rng,
-             [this](StreamId id, const std::string& text) { end_paced(id, text); }) {}
-
 void Endings::close(StreamId id, CloseCode code, const std::string& text, bool cut) {
-  Stream* found = streams_.find(id);
+  Stream* found = deps_.streams.find(id);
   if (!found) return;
   Stream& stream = *found;
-  calls_.report(stream, code, text);
+  deps_.report(stream, code, text);
   const std::shared_ptr<ProxyStream> transport = stream.transport;
   const bool after_write = stream.write_started && !cut;
   if (after_write)
     ending_[id] = {transport, code, text, *stream.write_started,
                    std::exchange(stream.write_bytes, 0)};
-  calls_.forget(id);
+  deps_.forget(id);
   pacer_.forget(id);
   note_drained();
   if (!after_write) transport->close(code, text, cut);
-  calls_.pump();
+  deps_.pump();
 }
 
 // Called when the write before the status is done, or has taken too long.
@@ -57,13 +47,13 @@ void Endings::end(StreamId id, bool cut) {
   const auto node = ending_.extract(id);
   if (node.empty()) return;
   const Ending& ending = node.mapped();
-  queue_.finished(ending.write_bytes);
+  deps_.queue.finished(ending.write_bytes);
   ending.transport->close(ending.code, ending.text, cut);
-  calls_.pump();
+  deps_.pump();
 }
 
 void Endings::close_all(CloseCode code, const std::string& text) {
-  while (!streams_.empty()) close(streams_.begin()->first, code, text);
+  while (!deps_.streams.empty()) close(deps_.streams.begin()->first, code, text);
   while (!ending_.empty()) end(ending_.begin()->first, false);  // the caller's wait has a deadline
 }
 
@@ -71,11 +61,11 @@ void Endings::cut_stalled(SteadyTime now) {
   const SteadyTime limit = now - kStalledWrite;
   std::vector<StreamId> open;
   std::vector<StreamId> ending;
-  for (const auto& [id, stream] : streams_)
+  for (const auto& [id, stream] : deps_.streams)
     if (stream.write_started && *stream.write_started <= limit) open.push_back(id);
   for (const auto& [id, stream] : ending_)
     if (stream.write_started <= limit) ending.push_back(id);
-  runtime_.metrics.add(kStreamsStalled, {}, open.size() + ending.size());
+  deps_.runtime.metrics.add(kStreamsStalled, {}, open.size() + ending.size());
   for (StreamId id : open)
     close(id, CloseCode::kUnavailable, "stalled: the proxy does not read what it is sent", true);
   for (StreamId id : ending) end(id, true);
@@ -84,9 +74,9 @@ void Endings::cut_stalled(SteadyTime now) {
 // --- paced ends ---
 
 void Endings::end_paced(StreamId id, const std::string& text) {
-  const Stream* stream = streams_.find(id);
+  const Stream* stream = deps_.streams.find(id);
   if (stream && stream->session && stream->session->emptied())
-    returning_[stream->key()] = runtime_.clock.steady_now();
+    returning_[stream->key()] = deps_.runtime.clock.steady_now();
   close(id, CloseCode::kUnavailable, text);
 }
 
@@ -98,10 +88,10 @@ void Endings::end_emptied(const Stream& stream) {
 
 void Endings::recall(const std::string& issuer_key_id) {
   std::vector<StreamId> served;
-  for (const auto& [id, stream] : streams_)
+  for (const auto& [id, stream] : deps_.streams)
     if (stream.session) served.push_back(id);
   for (const StreamId id : served)
-    if (const Stream* stream = streams_.find(id);
+    if (const Stream* stream = deps_.streams.find(id);
         stream && stream->peer.issuer_key_id != issuer_key_id)
       pacer_.add(id,
                  "recalled: its proxy certificate is of a root that is being replaced; reconnect "
@@ -111,18 +101,18 @@ void Endings::recall(const std::string& issuer_key_id) {
 
 // Begins at a random proxy, so that it is not always the same ones that reconnect.
 void Endings::rebalance(SteadyTime now) {
-  const bool takes_streams = !draining_ && calls_.admits().ok();
-  std::size_t left =
-      balance_.tick(now, takes_streams ? std::optional(streams_.serving().size()) : std::nullopt);
+  const bool takes_streams = !draining_ && deps_.admits().ok();
+  std::size_t left = balance_.tick(
+      now, takes_streams ? std::optional(deps_.streams.serving().size()) : std::nullopt);
   if (left == 0) return;
   std::vector<StreamId> ids;
-  for (const auto& [key, id] : streams_.serving()) ids.push_back(id);
-  std::ranges::rotate(ids,
-                      ids.begin() + static_cast<std::ptrdiff_t>(runtime_.rng.next() % ids.size()));
+  for (const auto& [key, id] : deps_.streams.serving()) ids.push_back(id);
+  std::ranges::rotate(
+      ids, ids.begin() + static_cast<std::ptrdiff_t>(deps_.runtime.rng.next() % ids.size()));
   for (const StreamId id : ids) {
-    const Stream* stream = streams_.find(id);
+    const Stream* stream = deps_.streams.find(id);
     // A stream on trial is not settled. The streams of a gRPC library's process cannot go together.
-    if (!stream || !stream->settled || streams_.is_library(*stream)) continue;
+    if (!stream || !stream->settled || deps_.streams.is_library(*stream)) continue;
     pacer_.add(id, "rebalanced: other replicas have fewer proxies; reconnect", kRebalanceWindow);
     if (--left == 0) return;
   }
@@ -132,13 +122,13 @@ void Endings::drain(std::chrono::nanoseconds window, std::function<void()> done)
   draining_ = true;
   drained_ = std::move(done);
   std::vector<StreamId> all;
-  for (const auto& [id, stream] : streams_) all.push_back(id);
+  for (const auto& [id, stream] : deps_.streams) all.push_back(id);
   for (StreamId id : all) pacer_.add(id, kShuttingDown, window);
   note_drained();
 }
 
 void Endings::note_drained() {
-  if (streams_.empty() && drained_) std::exchange(drained_, nullptr)();
+  if (deps_.streams.empty() && drained_) std::exchange(drained_, nullptr)();
 }
 
 bool Endings::forget_returning(SteadyTime now) {

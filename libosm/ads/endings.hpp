@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ads/pacer.hpp"
 #include "ads/push_queue.hpp"
@@ -23,16 +24,24 @@ inline constexpr const char* kShuttingDown = "shutting-down";
 
 class Endings {
  public:
-  struct Calls {
+  // Lifetime: everything borrowed outlives the object.
+  struct Dependencies {
+    StreamTable& streams;
+    PushQueue& queue;
+    Runtime runtime;
+    Executor& strand;
+    ReplicaBoard* board;             // null: streams are not balanced
     std::function<Status()> admits;  // failure: this replica takes no streams
     std::function<void(const Stream& stream, CloseCode code, const std::string& text)> report;
     std::function<void(StreamId id)> forget;  // takes the stream out of the table
     std::function<void()> pump;               // the queue may have room
   };
 
-  // Lifetime: everything borrowed outlives the object. `board`: null: streams are not balanced.
-  Endings(StreamTable& streams, PushQueue& queue, const Runtime& runtime, Executor& strand,
-          ReplicaBoard* board, Calls calls);
+  explicit Endings(Dependencies dependencies)
+      : deps_(std::move(dependencies)),
+        balance_(deps_.board),
+        pacer_(deps_.strand, deps_.runtime.rng,
+               [this](StreamId id, const std::string& text) { end_paced(id, text); }) {}
 
   // Ends the stream, unless it has ended. Its status follows a write in flight; `cut`: at once.
   void close(StreamId id, CloseCode code, const std::string& text, bool cut = false);
@@ -76,10 +85,7 @@ class Endings {
   void end_paced(StreamId id, const std::string& text);
   void note_drained();
 
-  StreamTable& streams_;
-  PushQueue& queue_;
-  const Runtime runtime_;
-  const Calls calls_;
+  const Dependencies deps_;
   StreamBalance balance_;
   Pacer pacer_;
   bool draining_ = false;          // the server shuts down

@@ -26,6 +26,7 @@ constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::seconds kReshaped{5};
 constexpr std::size_t kMostReshaped = 256;  // Services; after more changes all are doubted
 constexpr std::size_t kMaxLoggedTypeUrl = 200;
+constexpr std::string_view kLibraryAgent = "gRPC ";  // "gRPC Go", "gRPC C-core", "gRPC Java"
 
 }  // namespace
 
@@ -39,17 +40,25 @@ Hub::Hub(const HubOptions& options, const HubDependencies& dependencies)
       lines_(deps_.runtime.clock),
       queue_(options.max_unfinished_bytes),
       replica_streams_(deps_.board),
-      endings_(streams_, queue_, deps_.runtime, deps_.strand,
-               options.rebalance ? deps_.board : nullptr,
-               {[this] { return admission_.admits(); },
+      endings_({streams_, queue_, deps_.runtime, deps_.strand,
+                options.rebalance ? deps_.board : nullptr, [this] { return admission_.admits(); },
                 [this](const Stream& stream, CloseCode code, const std::string& text) {
                   report_end(stream, code, text);
                 },
                 [this](StreamId id) { forget(id); }, [this] { pump(); }}),
-      admission_(streams_, deps_.runtime, deps_.strand,
-                 {options.accepted_domains, options.unknown_workload_wait},
-                 {deps_.admits, [this](StreamId id, CloseCode code, const std::string& text,
-                                       bool cut) { endings_.close(id, code, text, cut); }}) {
+      admission_(
+          options.accepted_domains,
+          {streams_, deps_.runtime, deps_.strand, options.unknown_workload_wait, deps_.admits,
+           [this](StreamId id, CloseCode code, const std::string& text, bool cut) {
+             endings_.close(id, code, text, cut);
+           }}),
+      trials_({streams_, queue_, classes_.cache(), deps_.hook, deps_.runtime, deps_.strand,
+               [this](const model::MeshSnapshot& mesh, const Stream& stream) {
+                 return class_in(mesh, stream);
+               },
+               [this](const Stream& stream) { return applied(stream); },
+               [this](Stream& stream) { give_sets(stream, SteadyTime::max()); },
+               [this] { pump(); }}) {
   report_zeros();
   tick_ = deps_.strand.post_after(kTick, [this] { tick(); });
 }
@@ -199,17 +208,17 @@ void Hub::on_class_changed(const ProxyClassPtr& entry) {
     if (!stream || stream->proxy_class != entry) continue;
     give_sets(*stream, entry->changed_at(), entry->superseded());
   }
-  release_trials();
+  trials_.release();
   pump();
 }
 
 // `until`: the newest generation of the sets of before; none: its class's.
 void Hub::give_sets(Stream& stream, SteadyTime changed_at, std::optional<std::uint64_t> until) {
   const std::uint64_t generation = until.value_or(classes_.generation_of(*stream.proxy_class));
-  const ResourceSets sets = sets_for(stream);
+  const ResourceSets sets = trials_.sets_for(stream);
   unsettle(stream, generation);
   for (XdsType type : kXdsTypes)
-    if (on_trial(stream) || sets[index_of(type)] != stream.session->given(type))
+    if (trials_.on_trial(stream) || sets[index_of(type)] != stream.session->given(type))
       leave(stream, type, generation);
   stream.session->set_resources(sets);
   note_change(stream, changed_at);
@@ -263,6 +272,44 @@ void Hub::read_next(Stream& stream, std::size_t excess) {
   });
 }
 
+// --- streams of gRPC libraries ---
+//
+// A process has a stream for each channel and one for its server, all with the machine's
+// certificate. The first is the proxy's as an Envoy's would be, the others are beside it.
+
+// Needs no trust: it selects the form of what the certificate's own identity gets.
+void Hub::note_kind(Stream& stream, const std::string& first_request) {
+  const std::string_view agent = user_agent_name(stream.transport->variant(), first_request);
+  const bool grpc = agent.starts_with(kLibraryAgent);
+  const bool counted_as_library = streams_.is_library(stream);
+  streams_.set_kind(stream, grpc ? Stream::Kind::kLibrary : Stream::Kind::kEnvoy);
+  if (grpc != counted_as_library) {
+    stream.session->set_resources({});  // those of the other kind
+    classify(stream);
+  }
+  if (!grpc) take_over(stream);
+}
+
+// An Envoy is alone with its certificate, as ever.
+void Hub::take_over(Stream& stream) {
+  const model::ProxyKey key = stream.key();
+  if (streams_.serving(key) == &stream) return;
+  admission_.supersede(stream);
+  streams_.serve(stream);
+  replica_streams_.opened(key, std::string(peer_host(stream.peer.address)));
+  deps_.registry.register_proxy(view(stream).proxy);
+  progressed_.notify(&key);
+  admission_.note_serving();
+}
+
+// The stream took the place of another of the same certificate, which ended.
+void Hub::promote(const Stream& stream) {
+  const model::ProxyKey key = stream.key();
+  deps_.registry.unregister_proxy(key.id);
+  deps_.registry.register_proxy(view(stream).proxy);
+  progressed_.notify(&key);
+}
+
 // --- writing ---
 
 void Hub::pump() {
@@ -278,8 +325,8 @@ void Hub::pump() {
       continue;
     }
     const MeshVersion& mesh = classes_.version_of(*stream.proxy_class);
-    if (auto response = stream.session->next_response(deps_.runtime.clock.steady_now(),
-                                                      on_trial(stream) ? 0 : mesh.generation)) {
+    if (auto response = stream.session->next_response(
+            deps_.runtime.clock.steady_now(), trials_.on_trial(stream) ? 0 : mesh.generation)) {
       response->control_plane = fmt::format("{}/{}/{}", replica_, mesh.generation, mesh.hash);
       tell_progress(stream);
       write(stream, *response);
@@ -288,7 +335,7 @@ void Hub::pump() {
     } else {
       note_settled(stream);
       tell_progress(stream);
-      judge_trial(stream);
+      trials_.judge(stream);
     }
   }
   pumping_ = false;
@@ -337,7 +384,7 @@ void Hub::forget(StreamId id) {
   using Place = StreamTable::Removed::Place;
   const auto [place, stream, successor] = streams_.remove(id);
   const model::ProxyKey key = stream.key();
-  forget_trial(stream.id);
+  trials_.forget(stream.id);
   queue_.remove(stream.id);
   queue_.finished(stream.write_bytes);
   if (place == Place::kUnserved) return;
@@ -354,7 +401,7 @@ void Hub::forget(StreamId id) {
 
 void Hub::stop_builds() {
   classes_.stop_builds();
-  aside_.close();
+  trials_.stop_builds();
 }
 
 // --- time ---
@@ -380,7 +427,7 @@ void Hub::tick() {
       endings_.close(id, CloseCode::kUnauthenticated, admission_.judge(stream->peer).text);
   classes_.drop_idle();
   classes_.retry_failed();
-  tick_trials(now);
+  trials_.tick(now);
   tick_leaving(now);
   if (deps_.readiness) deps_.readiness->tick();
   pump();

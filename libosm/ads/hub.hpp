@@ -27,8 +27,7 @@
 #include "ads/replica_streams.hpp"
 #include "ads/session.hpp"
 #include "ads/stream_table.hpp"
-#include "ads/task_gate.hpp"
-#include "ads/trial.hpp"
+#include "ads/trials.hpp"
 #include "base/log_limit.hpp"
 #include "osm/mesh_cataloger.hpp"
 #include "osm/notifier.hpp"
@@ -55,28 +54,6 @@ struct HubDependencies {
   ReadinessTable* readiness = nullptr;           // null: nobody asks which proxies are ready
 };
 
-// State of a proxy that is sent another mesh than its class.
-struct Trial {
-  // Time for a proxy to answer. Envoy acknowledges clusters once they are warm.
-  static constexpr std::chrono::seconds kBound{10};
-
-  std::uint64_t number = 0;          // a build for an earlier trial is dropped
-  std::optional<ResourceSets> sets;  // none: the sets of the proxy's class
-  bool building = false;
-  bool without_clusters = false;   // `sets` has those that the proxy was sent before, not judged
-  bool without_listeners = false;  // likewise, with their routes
-  std::function<void(const TrialResult&)> done;  // null: it has been called
-  SteadyTime deadline{};
-  std::optional<ResourceSets> before;  // acknowledged before the first trial of another mesh
-  bool restoring = false;              // `sets` are these
-  bool ends = false;                   // once the proxy's class is current
-};
-
-// True if the proxy has acknowledged everything that its clusters name, or its listeners. A proxy
-// asks for listeners after clusters, and for routes after listeners.
-bool holds_what_clusters_name(const Session& session);
-bool holds_what_listeners_name(const Session& session);
-
 class Hub {
  public:
   Hub(const HubOptions& options, const HubDependencies& dependencies);
@@ -99,6 +76,7 @@ class Hub {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
   Endings& endings() { return endings_; }
+  Trials& trials() { return trials_; }
 
   // A connected proxy with its sent and acknowledged sets by type (null: none).
   struct View {
@@ -118,15 +96,10 @@ class Hub {
     return progressed_.subscribe(std::move(on_progress));
   }
 
-  // Trials: as TrialHost. hub_trial.cpp
+  // Refusals: as TrialHost.
   Subscription subscribe_refusals(std::function<void(const Refusal&)> on_refusal) {
     return refused_.subscribe(std::move(on_refusal));
   }
-  void try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
-              std::function<void(const TrialResult&)> done);
-  void end_trial(const model::ProxyKey& proxy, bool restore);
-  void compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
-               std::function<void(std::vector<ResourceNames>)> done);
   // Meshes of single proxies: as TrialHost. hub_meshes.cpp
   void update_mesh(const MeshUpdate& update);
   void drop_mesh(MeshNumber number) { classes_.drop_mesh(number); }
@@ -194,17 +167,6 @@ class Hub {
   void report_end(const Stream& stream, CloseCode code, const std::string& text);
   void report_refusal(std::string_view code, std::vector<LogField> fields);
 
-  ResourceSets sets_for(const Stream& stream) const;
-  bool on_trial(const Stream& stream) const;
-  void build_aside(BuildJob job, std::function<void(ResourceSets)> then);
-  void begin_trial(Stream& stream, ResourceSets sets);
-  void judge_trial(const Stream& stream);
-  void judge_restoring(StreamId id);
-  void tell_trial(const Stream& stream, TrialResult result);
-  void release_trials();
-  void forget_trial(StreamId gone);
-  void tick_trials(SteadyTime now);
-
   const std::string replica_;
   HubDependencies deps_;
   NameSetPool names_;
@@ -227,13 +189,11 @@ class Hub {
   Admission admission_;
   bool pumping_ = false;
   std::map<model::ProxyKey, MeshNumber> own_meshes_;  // proxies that have not the mesh of all
-  std::map<StreamId, Trial> trials_;
-  std::uint64_t last_trial_ = 0;
   Notifier<const Refusal&> refused_;
   Notifier<const model::ProxyKey*> progressed_;
   Subscription tick_;
   Subscription readiness_settles_;
-  TaskGate aside_;  // last: closed before anything that a build uses is destroyed
+  Trials trials_;  // last: its builds end before anything that they use is destroyed
 };
 
 }  // namespace osm::inline v1::ads

@@ -9,8 +9,7 @@ namespace osm::inline v1::ads {
 bool Hub::refuses(const Stream& stream) const {
   if (own_meshes_.contains(stream.key())) return true;
   if (stream.settled) return false;
-  return trials_.contains(stream.id) ||
-         std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
+  return trials_.has(stream) || std::any_of(kXdsTypes.begin(), kXdsTypes.end(), [&](XdsType type) {
            return stream.session->state(type).state == SyncState::kStale;
          });
 }

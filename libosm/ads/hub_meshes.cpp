@@ -26,7 +26,7 @@ void Hub::update_mesh(const MeshUpdate& update) {
     if (number == update.number)
       for (const StreamId id : streams_.served(key)) classify(streams_.at(id));
   progressed_.notify(nullptr);
-  release_trials();
+  trials_.release();
   pump();
 }
 

@@ -50,7 +50,7 @@ void Hub::leave(Stream& stream, XdsType type, std::uint64_t generation) {
 
 // Changes may come faster than a proxy acknowledges them, so that it never holds the newest ones.
 void Hub::note_acknowledged(Stream& stream) {
-  if (on_trial(stream) || !stream.proxy_class->ready()) return;
+  if (trials_.on_trial(stream) || !stream.proxy_class->ready()) return;
   stream.whole = is_whole(stream);
   const std::uint64_t before = stream.applied;
   stream.applied = applied(stream);
@@ -88,12 +88,12 @@ void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
       const model::ProxyKey key = stream->key();
       progressed_.notify(&key);
     }
-  release_trials();
+  trials_.release();
 }
 
 // No response is due for the stream.
 void Hub::note_settled(Stream& stream) {
-  const bool of_class = !on_trial(stream) && stream.proxy_class->ready();
+  const bool of_class = !trials_.on_trial(stream) && stream.proxy_class->ready();
   if (of_class) {
     stream.whole = is_whole(stream);
     for (XdsType type : kXdsTypes)

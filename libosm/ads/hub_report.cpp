@@ -88,7 +88,7 @@ void Hub::report_twins(SteadyTime now) {
 }
 
 void Hub::report_nack(const Stream& stream, XdsType type, std::string_view detail) {
-  if (on_trial(stream)) return;  // a trial provokes refusals
+  if (trials_.on_trial(stream)) return;  // a trial provokes refusals
   deps_.runtime.metrics.add(kNacks, {{"type", xds_type_text(type)}, {"object_kind", "unknown"}}, 1);
   const model::ProxyKey key = stream.key();
   progressed_.notify(&key);

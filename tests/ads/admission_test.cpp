@@ -68,11 +68,13 @@ struct Rig {
   TestMesh mesh;
   ads::StreamTable streams;
   std::map<StreamId, Closed> closed;
-  Admission admission{streams,
-                      {executor, executor, clock, rng, log, metrics},
-                      executor,
-                      {.accepted_domains = {kDomain}, .unknown_workload_wait = 5s},
-                      {{}, [this](StreamId id, CloseCode code, const std::string& text, bool cut) {
+  Admission admission{{kDomain},
+                      {streams,
+                       {executor, executor, clock, rng, log, metrics},
+                       executor,
+                       5s,
+                       {},
+                       [this](StreamId id, CloseCode code, const std::string& text, bool cut) {
                          close(id, {code, text, cut});
                        }}};
   StreamId last_id = 0;

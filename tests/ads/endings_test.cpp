@@ -63,14 +63,15 @@ struct Rig {
   ads::PushQueue queue;
   std::vector<std::string> reports;
   Endings endings{
-      streams,
-      queue,
-      {executor, executor, clock, rng, log, metrics},
-      executor,
-      nullptr,
-      {[] { return Status(); },
+      {streams,
+       queue,
+       {executor, executor, clock, rng, log, metrics},
+       executor,
+       nullptr,
+       [] { return Status(); },
        [this](const Stream&, CloseCode, const std::string& text) { reports.push_back(text); },
-       [this](StreamId id) { forget(id); }, [] {}}};
+       [this](StreamId id) { forget(id); },
+       [] {}}};
   std::vector<std::shared_ptr<MemoryStream>> ends;  // their streams are numbered from 1
 };
 

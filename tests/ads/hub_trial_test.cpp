@@ -36,8 +36,8 @@ struct TrialRig : HubRig {
     other = closed.next();
   }
   void try_on(const model::ProxyKey& proxy, ads::MeshPtr tried, ads::MeshPtr without = nullptr) {
-    hub.try_on(proxy, {std::move(tried), std::move(without)},
-               [this](const TrialResult& result) { results.push_back(result); });
+    hub.trials().try_on(proxy, {std::move(tried), std::move(without)},
+                        [this](const TrialResult& result) { results.push_back(result); });
     executor.run_until_idle();
   }
   // The mesh of all, as it was published first.
@@ -75,7 +75,7 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.routes() != before);
     CHECK(client.settle().empty());
 
-    rig.hub.end_trial(kServerKey, false);
+    rig.hub.trials().end_trial(kServerKey, false);
     rig.server.settle();
     CHECK(rig.routes() == before);
     CHECK(rig.results.size() == 1);
@@ -95,7 +95,7 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.metrics.sum("osm_nack_total") == 0);
 
     rig.server.refuses = nullptr;
-    rig.hub.end_trial(kServerKey, false);
+    rig.hub.trials().end_trial(kServerKey, false);
     rig.server.settle();
     CHECK(rig.routes() == before);
   }
@@ -117,7 +117,7 @@ TEST_SUITE("ads::Hub trials") {
     REQUIRE(rig.results.size() == 1);
     CHECK(rig.results.front().outcome == Outcome::kRefused);
     CHECK(rig.results.front().applied_generation == 1);
-    rig.hub.end_trial(kServerKey, false);
+    rig.hub.trials().end_trial(kServerKey, false);
 
     // The mesh as it was before is accepted.
     rig.server.refuses = nullptr;
@@ -192,7 +192,7 @@ TEST_SUITE("ads::Hub trials") {
       rig.try_on(kServerKey, rig.hub_mesh());
       rig.server.settle();
       CHECK(rig.routes() == open);
-      rig.hub.end_trial(kServerKey, false);
+      rig.hub.trials().end_trial(kServerKey, false);
       rig.server.settle();
       CHECK(rig.routes() == closed);
     }
@@ -213,7 +213,7 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(rig.routes() == before);
     REQUIRE(rig.results.size() == 1);
     CHECK(rig.results.front().outcome == Outcome::kAccepted);
-    rig.hub.end_trial(kServerKey, false);
+    rig.hub.trials().end_trial(kServerKey, false);
 
     rig.hub.update_mesh({7, {rig.other, rig.hub_mesh()}, rig.other->changes, 1, "all"});
     rig.hub.assign_mesh(kServerKey, 7);
@@ -224,8 +224,8 @@ TEST_SUITE("ads::Hub trials") {
     CHECK(again.open());
 
     std::vector<ads::ResourceNames> differing;
-    rig.hub.compare(kServerKey, {{rig.other, rig.hub_mesh()}, {rig.other, rig.other}},
-                    [&](const auto& names) { differing = names; });
+    rig.hub.trials().compare(kServerKey, {{rig.other, rig.hub_mesh()}, {rig.other, rig.other}},
+                             [&](const auto& names) { differing = names; });
     rig.executor.run_until_idle();
     CHECK(differing ==
           std::vector<ads::ResourceNames>{{{XdsType::kRoute, "rds-inbound.14001"}}, {}});
@@ -242,7 +242,7 @@ TEST_SUITE("ads::Hub trials") {
     rig.executor.run_for(11s);
     REQUIRE(rig.results.size() == 1);
     CHECK(rig.results.front().outcome == Outcome::kAccepted);
-    rig.hub.end_trial(kClientKey, false);
+    rig.hub.trials().end_trial(kClientKey, false);
     client.settle();
     CHECK(client.open());
   }

@@ -161,7 +161,8 @@ TEST_SUITE("ads::StreamBalance") {
     TestMesh closed;
     closed.allow(false);
     const MeshPtr other = closed.next();
-    for (const model::ProxyKey& key : keys) rig.hub.try_on(key, {other, nullptr}, [](auto&&) {});
+    for (const model::ProxyKey& key : keys)
+      rig.hub.trials().try_on(key, {other, nullptr}, [](auto&&) {});
     const auto settle = [&] {
       rig.executor.run_until_idle();
       client.settle();
@@ -172,7 +173,7 @@ TEST_SUITE("ads::StreamBalance") {
     rig.executor.run_for(4 * StreamBalance::kRound);
     CHECK(ended() == 0);
 
-    for (const model::ProxyKey& key : keys) rig.hub.end_trial(key, false);
+    for (const model::ProxyKey& key : keys) rig.hub.trials().end_trial(key, false);
     settle();
     rig.executor.run_for(4 * StreamBalance::kRound);
     CHECK(ended() == 1);

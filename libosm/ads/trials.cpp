@@ -1,12 +1,13 @@
-// Trials; members of Hub.
+#include "ads/trials.hpp"
+
 #include <algorithm>
 #include <utility>
-#include <vector>
-
-#include "ads/hub.hpp"
 
 namespace osm::inline v1::ads {
 namespace {
+
+// Time for a proxy to answer. Envoy acknowledges clusters once they are warm.
+constexpr std::chrono::seconds kBound{10};
 
 bool holds_what_it_names(const Session& session, XdsType parent, XdsType type) {
   const ResourceSetPtr named_by = session.acknowledged(parent);
@@ -47,16 +48,16 @@ bool holds_what_listeners_name(const Session& session) {
   return holds_what_it_names(session, XdsType::kListener, XdsType::kRoute);
 }
 
-void Hub::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
-                 std::function<void(const TrialResult&)> done) {
-  Stream* const serving = streams_.serving(proxy);
+void Trials::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
+                    std::function<void(const TrialResult&)> done) {
+  Stream* const serving = deps_.streams.serving(proxy);
   if (!serving) return done({});
   Stream& stream = *serving;
   // Until the sets are built, the proxy keeps those of the trial before.
   Trial& trial = trials_[stream.id];
   trial.number = ++last_trial_;
   trial.done = std::move(done);
-  trial.deadline = deps_.runtime.clock.steady_now() + Trial::kBound;
+  trial.deadline = deps_.runtime.clock.steady_now() + kBound;
   trial.ends = trial.restoring = false;
   if (mesh.mesh && !trial.before) {
     trial.before.emplace();
@@ -65,29 +66,30 @@ void Hub::try_on(const model::ProxyKey& proxy, const ProxyMesh& mesh,
   }
   trial.building = mesh.mesh != nullptr;
   if (mesh.mesh) {
-    BuildJob job{mesh.mesh, mesh.without, class_in(*mesh.mesh, stream), {}, true, {}, deps_.hook};
+    BuildJob job{mesh.mesh, mesh.without, deps_.class_in(*mesh.mesh, stream), {}, true,
+                 {},        deps_.hook};
     build_aside(std::move(job), [this, id = stream.id, number = last_trial_](ResourceSets sets) {
       const Trial* built = find_in(trials_, id);
-      if (built && built->number == number) begin_trial(streams_.at(id), std::move(sets));
+      if (built && built->number == number) begin(deps_.streams.at(id), std::move(sets));
     });
     return;
   }
   if (trial.sets) {
     trial.sets.reset();
-    give_sets(stream, SteadyTime::max());
+    deps_.give_sets(stream);
   }
-  queue_.push(stream.id);
-  pump();
+  deps_.queue.push(stream.id);
+  deps_.pump();
 }
 
 // Builds on the pool and calls `then` on the strand.
-void Hub::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
+void Trials::build_aside(BuildJob job, std::function<void(ResourceSets)> then) {
   deps_.runtime.executor.post(aside_.guard([this, job = std::move(job), then = std::move(then)] {
-    deps_.strand.post([then, sets = build(job, classes_.cache()).sets] { then(sets); });
+    deps_.strand.post([then, sets = build(job, deps_.cache).sets] { then(sets); });
   }));
 }
 
-void Hub::begin_trial(Stream& stream, ResourceSets sets) {
+void Trials::begin(Stream& stream, ResourceSets sets) {
   Trial& trial = trials_.at(stream.id);
   // An empty set is never pushed, since there is nothing in it to refuse.
   const auto keep_if_empty = [&](XdsType type) {
@@ -101,17 +103,16 @@ void Hub::begin_trial(Stream& stream, ResourceSets sets) {
   trial.without_listeners = keep_if_empty(XdsType::kListener);
   trial.sets = std::move(sets);
   trial.building = false;
-  give_sets(stream, SteadyTime::max());
-  pump();
+  deps_.give_sets(stream);
+  deps_.pump();
 }
 
-bool Hub::on_trial(const Stream& stream) const {
+bool Trials::on_trial(const Stream& stream) const {
   const Trial* trial = find_in(trials_, stream.id);
   return trial && trial->sets;
 }
 
-// The resources that a stream is to hold now.
-ResourceSets Hub::sets_for(const Stream& stream) const {
+ResourceSets Trials::sets_for(const Stream& stream) const {
   const ResourceSets& own = stream.proxy_class->sets();
   if (!on_trial(stream)) return own;
   ResourceSets sets = *trials_.at(stream.id).sets;
@@ -119,8 +120,7 @@ ResourceSets Hub::sets_for(const Stream& stream) const {
   return sets;
 }
 
-// Nothing is due for this stream: ends its trial if the proxy has answered everything.
-void Hub::judge_trial(const Stream& stream) {
+void Trials::judge(const Stream& stream) {
   const Trial* trial = find_in(trials_, stream.id);
   if (trial && trial->restoring) return judge_restoring(stream.id);
   if (!trial || !trial->done || trial->building) return;
@@ -137,29 +137,29 @@ void Hub::judge_trial(const Stream& stream) {
   for (XdsType type : kXdsTypes) {
     const ProxyTypeState state = session.state(type);
     if (state.state == SyncState::kStale && judged(type))
-      return tell_trial(stream, {TrialResult::Outcome::kRefused, type, state.nack_detail});
+      return tell(stream, {TrialResult::Outcome::kRefused, type, state.nack_detail});
   }
   if ((!clusters || holds_what_clusters_name(session)) &&
       (!listeners || holds_what_listeners_name(session)))
-    tell_trial(stream, {.outcome = TrialResult::Outcome::kAccepted,
-                        .type = {},
-                        .detail = {},
-                        .kept = !clusters || !listeners});
+    tell(stream, {.outcome = TrialResult::Outcome::kAccepted,
+                  .type = {},
+                  .detail = {},
+                  .kept = !clusters || !listeners});
 }
 
-void Hub::tell_trial(const Stream& stream, TrialResult result) {
-  result.applied_generation = applied(stream);
+void Trials::tell(const Stream& stream, TrialResult result) {
+  result.applied_generation = deps_.applied(stream);
   std::exchange(trials_.at(stream.id).done, nullptr)(result);
 }
 
-void Hub::judge_restoring(StreamId id) {
-  if (streams_.at(id).session->unanswered()) return;
+void Trials::judge_restoring(StreamId id) {
+  if (deps_.streams.at(id).session->unanswered()) return;
   trials_.at(id).restoring = false;
-  release_trials();
+  release();
 }
 
-void Hub::end_trial(const model::ProxyKey& proxy, bool restore) {
-  Stream* const serving = streams_.serving(proxy);
+void Trials::end_trial(const model::ProxyKey& proxy, bool restore) {
+  Stream* const serving = deps_.streams.serving(proxy);
   Trial* trial = serving ? find_in(trials_, serving->id) : nullptr;
   if (!trial) return;
   trial->ends = true;
@@ -167,62 +167,61 @@ void Hub::end_trial(const model::ProxyKey& proxy, bool restore) {
   trial->building = false;
   if (restore && trial->before) {
     trial->restoring = true;
-    trial->deadline = deps_.runtime.clock.steady_now() + Trial::kBound;
+    trial->deadline = deps_.runtime.clock.steady_now() + kBound;
     trial->number = ++last_trial_;
     trial->sets = restored(*trial->before, trial->sets);
-    give_sets(*serving, SteadyTime::max());
-    return pump();
+    deps_.give_sets(*serving);
+    return deps_.pump();
   }
-  release_trials();
+  release();
 }
 
-// Ends trials whose class is current. Earlier, the proxies would be sent what they just refused.
-void Hub::release_trials() {
+void Trials::release() {
   std::vector<StreamId> released;
   for (const auto& [id, trial] : trials_)
-    if (trial.ends && !trial.restoring && streams_.at(id).proxy_class->current())
+    if (trial.ends && !trial.restoring && deps_.streams.at(id).proxy_class->current())
       released.push_back(id);
   for (StreamId id : released) {
     trials_.erase(id);
-    give_sets(streams_.at(id), SteadyTime::max());
+    deps_.give_sets(deps_.streams.at(id));
   }
-  if (!released.empty()) pump();
+  if (!released.empty()) deps_.pump();
 }
 
-void Hub::forget_trial(StreamId gone) {
+void Trials::forget(StreamId gone) {
   const auto node = trials_.extract(gone);
   if (!node.empty() && node.mapped().done) node.mapped().done({});
 }
 
-void Hub::tick_trials(SteadyTime now) {
+void Trials::tick(SteadyTime now) {
   for (auto& [id, trial] : trials_) trial.restoring = trial.restoring && now < trial.deadline;
-  release_trials();
+  release();
   for (const auto& [id, trial] : trials_) {
     if (!trial.done) continue;
-    queue_.push(id);
+    deps_.queue.push(id);
     if (now < trial.deadline) continue;
     // The proxy answered all responses and asked for nothing more, so it refuses nothing.
-    const Stream& stream = streams_.at(id);
+    const Stream& stream = deps_.streams.at(id);
     const bool answered = !trial.building && !stream.session->unanswered();
     const auto outcome =
         answered ? TrialResult::Outcome::kAccepted : TrialResult::Outcome::kTimedOut;
-    tell_trial(stream, {outcome, {}, {}});
+    tell(stream, {outcome, {}, {}});
   }
 }
 
-void Hub::compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
-                  std::function<void(std::vector<ResourceNames>)> done) {
-  const Stream* const serving = streams_.serving(proxy);
+void Trials::compare(const model::ProxyKey& proxy, const std::vector<ProxyMesh>& pairs,
+                     std::function<void(std::vector<ResourceNames>)> done) {
+  const Stream* const serving = deps_.streams.serving(proxy);
   if (!serving) return done({});
   std::vector<BuildJob> jobs;
   for (const ProxyMesh& pair : pairs)
     jobs.push_back(
-        {pair.mesh, pair.without, class_in(*pair.mesh, *serving), {}, true, {}, deps_.hook});
+        {pair.mesh, pair.without, deps_.class_in(*pair.mesh, *serving), {}, true, {}, deps_.hook});
   deps_.runtime.executor.post(aside_.guard([this, jobs = std::move(jobs), done = std::move(done)] {
     std::vector<ResourceNames> differing;
     for (const BuildJob& job : jobs) {
       ResourceNames& names = differing.emplace_back();
-      for (const ResourceSetPtr& set : build(job, classes_.cache()).sets)
+      for (const ResourceSetPtr& set : build(job, deps_.cache).sets)
         if (set)
           for (const EncodedPtr& resource : set->resources())
             if (resource->frozen) names.emplace(resource->type, resource->name);
