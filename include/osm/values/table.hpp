@@ -103,11 +103,16 @@ class Table {
     auto a = before.begin();
     auto b = after.begin();
     while (a != before.end() || b != after.end()) {
+      if (a != before.end() && b != after.end() && *a == *b) {
+        ++a;
+        ++b;
+        continue;
+      }
       const bool only_a = b == after.end() || (a != before.end() && is_less(*a, *b));
       const bool only_b = a == before.end() || (b != after.end() && is_less(*b, *a));
       const Entry old = only_b ? nullptr : *a++;
       const Entry now = only_a ? nullptr : *b++;
-      if (!old || !now || !(old == now || *old == *now)) visit(old, now);
+      if (!old || !now || !(*old == *now)) visit(old, now);
     }
   }
 
