@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -21,29 +22,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// The old pointer where the value is the same, so that readers see at once what is not new.
 template <class T>
-void keep_unchanged(const std::map<std::string, std::shared_ptr<const T>>& before,
-                    std::map<std::string, std::shared_ptr<const T>>& after,
-                    const osm::GroupKind& kind, const std::string& ns,
-                    std::vector<osm::ObjectKey>& changed) {
-  for (const auto& [name, value] : before)
-    if (!after.contains(name)) changed.push_back({kind, ns, name});
-  for (auto& [name, value] : after) {
-    const auto old = before.find(name);
-    if (old != before.end() && *old->second == *value) {
-      value = old->second;
-    } else {
-      changed.push_back({kind, ns, name});
-    }
-  }
-}
-
-template <class T>
-osm::SharedList<T> values(const std::map<std::string, std::shared_ptr<const T>>& table) {
-  osm::SharedList<T> list;
-  for (const auto& [name, value] : table) list.push_back(value);
-  return list;
+std::shared_ptr<const T> shared(T value) {
+  return std::make_shared<const T>(std::move(value));
 }
 
 }  // namespace
@@ -58,16 +39,20 @@ osm::Status TableSpec::load(const std::string& path) {
     if (!row.empty()) read_row(row, path, line, fresh);
   std::sort(fresh.problems.begin(), fresh.problems.end());
 
-  std::vector<osm::ObjectKey> changed;
-  {
-    std::lock_guard lock(mutex_);
-    changed = differences(content_, fresh);
-    const bool silent = changed.empty() && synced_ && content_.problems == fresh.problems;
-    content_ = std::move(fresh);
-    synced_ = true;
-    if (silent) return {};
-  }
-  changed_.notify(changed);  // without the lock: subscribers read back
+  osm::SpecSnapshot next;
+  next.synced = true;
+  next.namespaces = {ns_};
+  next.services = osm::Table<osm::Service>(std::move(fresh.services));
+  next.targets = osm::Table<osm::smi::TrafficTarget>(std::move(fresh.targets));
+  osm::smi::HttpMatch all;  // any path, method and header
+  all.name = "all";
+  next.http_routes =
+      next.http_routes.with(shared(osm::smi::HttpRouteGroup{{ns_, kAnyRequest}, {all}}));
+  osm::SharedList<osm::ServiceAccount> accounts;
+  for (const osm::ServiceAccount& account : fresh.accounts) accounts.push_back(shared(account));
+  next.accounts = osm::Table<osm::ServiceAccount>(std::move(accounts));
+  publish(std::move(next),
+          std::move(fresh.problems));  // rows that did not change keep their objects
   return {};
 }
 
@@ -85,7 +70,7 @@ void TableSpec::read_row(const std::string& row, const std::string& path, int li
   };
   const auto name = osm::parse_service_name(ns_, cells[0]);
   if (!name.ok()) return refuse("service", name.error().message);
-  if (content.services.contains(name->name)) return refuse("service", "stands in the table twice");
+  if (content.names.contains(name->name)) return refuse("service", "stands in the table twice");
   unsigned port = 0;
   std::from_chars(cells[2].data(), cells[2].data() + cells[2].size(), port);
   if (port == 0 || port > 65535) return refuse("port", "must be a whole number from 1 to 65535");
@@ -101,7 +86,8 @@ void TableSpec::read_row(const std::string& row, const std::string& path, int li
   service.name = *name;
   service.cluster_ip = cells[1];
   service.ports = {{"http", osm::Port(port), osm::Port(port), osm::Protocol::kHttp}};
-  content.services[name->name] = std::make_shared<const osm::Service>(std::move(service));
+  content.services.push_back(shared(std::move(service)));
+  content.names.insert(name->name);
   osm::smi::TrafficTarget target;
   target.name = {ns_, name->name};
   target.destination = {ns_, cells[3]};
@@ -110,63 +96,10 @@ void TableSpec::read_row(const std::string& row, const std::string& path, int li
   for (const std::string& caller : split(cells[4], ' '))
     if (!caller.empty()) callers.insert(caller);
   for (const std::string& caller : callers) target.sources.push_back({ns_, caller});
-  if (!callers.empty())
-    content.targets[name->name] =
-        std::make_shared<const osm::smi::TrafficTarget>(std::move(target));
-}
-
-std::vector<osm::ObjectKey> TableSpec::differences(const Content& before, Content& after) const {
-  std::vector<osm::ObjectKey> changed;
-  keep_unchanged(before.services, after.services, osm::kinds::kService, ns_, changed);
-  keep_unchanged(before.targets, after.targets, osm::kinds::kTrafficTarget, ns_, changed);
-  return changed;
-}
-
-osm::SharedList<osm::smi::HttpRouteGroup> TableSpec::list_http_traffic_specs() const {
-  osm::smi::HttpMatch all;  // any path, method and header
-  all.name = "all";
-  return {std::make_shared<const osm::smi::HttpRouteGroup>(
-      osm::smi::HttpRouteGroup{{ns_, kAnyRequest}, {all}})};
-}
-
-osm::SharedList<osm::smi::TrafficTarget> TableSpec::list_traffic_targets() const {
-  std::lock_guard lock(mutex_);
-  return values(content_.targets);
-}
-
-osm::SharedList<osm::Service> TableSpec::list_services() const {
-  std::lock_guard lock(mutex_);
-  return values(content_.services);
-}
-
-std::shared_ptr<const osm::Service> TableSpec::get_service(const osm::ServiceName& name) const {
-  std::lock_guard lock(mutex_);
-  const auto at = content_.services.find(name.name);
-  return at == content_.services.end() || name.ns != ns_ ? nullptr : at->second;
-}
-
-std::vector<osm::ServiceAccount> TableSpec::list_service_accounts() const {
-  std::lock_guard lock(mutex_);
-  std::set<osm::ServiceAccount> accounts;
-  for (const auto& [name, target] : content_.targets) {
-    accounts.insert(target->destination);
-    accounts.insert(target->sources.begin(), target->sources.end());
-  }
-  return {accounts.begin(), accounts.end()};
-}
-
-std::vector<osm::ServiceAccount> TableSpec::list_all_service_accounts() const {
-  return list_service_accounts();
-}
-
-bool TableSpec::has_synced() const {
-  std::lock_guard lock(mutex_);
-  return synced_;
-}
-
-std::vector<osm::Problem> TableSpec::list_problems() const {
-  std::lock_guard lock(mutex_);
-  return content_.problems;
+  if (callers.empty()) return;
+  content.accounts.insert(target.destination);
+  content.accounts.insert(target.sources.begin(), target.sources.end());
+  content.targets.push_back(shared(std::move(target)));
 }
 
 }  // namespace vendor

@@ -97,10 +97,9 @@ void UnknownSources::release(const ServiceIdentity& account, Accounts& turned) {
   turned.insert(account);
 }
 
-void UnknownSources::read_declared(const MeshSpec& spec, Accounts& turned) {
+void UnknownSources::read_declared(const SpecSnapshot& spec, Accounts& turned) {
   Accounts fresh;
-  for (const ServiceAccount& account : spec.list_all_service_accounts())
-    fresh.insert(identity_of(account));
+  for (const auto& account : spec.accounts) fresh.insert(identity_of(*account));
   const Accounts before = std::exchange(declared_, std::move(fresh));
   for (const ServiceIdentity& account : declared_)
     if (!before.contains(account)) hold(account, turned);
@@ -144,12 +143,10 @@ void UnknownSources::check(const ObjectKey& object, const char* field, const Sou
                            "that name; correct the name, or declare the account"));
 }
 
-void UnknownSources::update(const SpecChanges& spec, const MeshSpec& accounts,
-                            const model::MeshSnapshot& before, const model::MeshSnapshot& now,
-                            const PolicyIndex& index) {
+void UnknownSources::update(const SpecChanges& spec, const model::MeshSnapshot& before,
+                            const model::MeshSnapshot& now, const PolicyIndex& index) {
   Accounts turned = update_holders(before, now);
-  const bool first = !std::exchange(read_, true);
-  if (first || spec.accounts || spec.namespaces) read_declared(accounts, turned);
+  if (spec.accounts) read_declared(*now.objects, turned);
 
   std::set<smi::ObjectName> targets = spec.targets;
   for (const ServiceIdentity& account : turned)

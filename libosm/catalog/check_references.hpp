@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "catalog/resolve_policies.hpp"
-#include "catalog/spec_view.hpp"
+#include "catalog/spec_changes.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/object.hpp"
 
@@ -20,7 +20,7 @@ namespace osm::inline v1::catalog {
 class UnknownSources {
  public:
   // Updates the problems after `now.changes` from `before` to `now`, and `spec`. `index`: of `now`.
-  void update(const SpecChanges& spec, const MeshSpec& accounts, const model::MeshSnapshot& before,
+  void update(const SpecChanges& spec, const model::MeshSnapshot& before,
               const model::MeshSnapshot& now, const PolicyIndex& index);
   void add_problems(std::vector<Problem>& out) const;
 
@@ -29,12 +29,11 @@ class UnknownSources {
 
   void hold(const ServiceIdentity& account, Accounts& turned);
   void release(const ServiceIdentity& account, Accounts& turned);
-  void read_declared(const MeshSpec& spec, Accounts& turned);
+  void read_declared(const SpecSnapshot& spec, Accounts& turned);
   Accounts update_holders(const model::MeshSnapshot& before, const model::MeshSnapshot& now);
   template <class Sources>
   void check(const ObjectKey& object, const char* field, const Sources& sources);
 
-  bool read_ = false;
   Accounts declared_;                               // by ServiceAccount objects
   std::map<ServiceIdentity, std::size_t> holders_;  // account → number of its workloads, …
   std::map<ObjectKey, Problem> problems_;  // one for each object, whatever its accounts are

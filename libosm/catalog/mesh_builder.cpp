@@ -40,21 +40,26 @@ bool changes(const SpecChanges& spec, const GroupKind& kind) {
                      [&](const auto& object) { return object.first.is(kind); });
 }
 
+std::set<std::string> monitored(const model::MeshSnapshot& mesh) {
+  return {mesh.objects->namespaces.begin(), mesh.objects->namespaces.end()};
+}
+
 ObjectKey key_of(const Workload& workload) {
   return {model::kWorkloadKind, workload.name.ns, workload.name.name};
 }
 
 }  // namespace
 
-MeshBuilder::MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
+MeshBuilder::MeshBuilder(SpecSource spec, std::vector<ProviderEntry> providers,
                          std::vector<WorkloadProvider*> workload_providers,
                          const TrustDomains& trust_domains)
-    : spec_(spec),
+    : spec_(std::move(spec)),
       source_addresses_(providers),
       endpoints_(std::move(providers)),
       workload_providers_(std::move(workload_providers)),
       claims_(workload_providers_.size(), addresses_) {
   trust_domains_changed(trust_domains);
+  next_.objects = std::make_shared<const SpecSnapshot>();
   next_.permissive_upstreams = std::make_shared<const std::vector<model::Upstream>>();
   next_.problems = std::make_shared<const std::vector<Problem>>();
 }
@@ -70,7 +75,7 @@ void MeshBuilder::trust_domains_changed(const TrustDomains& trust_domains) {
 
 std::vector<std::string> MeshBuilder::waiting_for() const {
   std::vector<std::string> out;
-  if (!spec_.spec().has_synced()) out.push_back("mesh specification");
+  if (!spec_()->synced) out.push_back("mesh specification");
   for (std::string& provider : endpoints_.waiting_for()) out.push_back(std::move(provider));
   for (std::size_t i = 0; i < workload_providers_.size(); ++i)
     if (!guarded([&] { return workload_providers_[i]->workloads_synced(); }).value_or(false))
@@ -89,10 +94,9 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   const std::set<ServiceName> announced = stale_endpoints_;
   const bool resync = resync_endpoints_;
   std::set<ServiceName> endpoints = read_announced();
-  const SpecChanges spec = spec_.refresh();
-  if (!published_ || !spec.objects.empty())
-    next_.objects = std::make_shared<const SpecSnapshot>(spec_.objects());
-  const MeshConfig config = std::exchange(next_.config, *spec_.objects().config);
+  next_.objects = spec_();
+  const SpecChanges spec = changes_between(*before.objects, *next_.objects);
+  const MeshConfig config = std::exchange(next_.config, *next_.objects->config);
   const bool mode_changed = config.proxy.permissive != next_.config.proxy.permissive;
   next_.changes.everything =
       std::exchange(other_domains_, false) || !published_ || config.proxy != next_.config.proxy;
@@ -128,7 +132,7 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 std::set<ServiceIdentity> MeshBuilder::refresh_denials(const SpecChanges& spec) {
   std::set<ServiceIdentity> turned;
   Denials fresh =
-      changes(spec, kinds::kDenylist) ? denials_of(spec_.objects().policies.list()) : *next_.denied;
+      changes(spec, kinds::kDenylist) ? denials_of(next_.objects->policies.list()) : *next_.denied;
   if (fresh == *next_.denied) return turned;
   for (const auto& [account, denial] : fresh.accounts)
     if (!next_.denied->accounts.contains(account)) turned.insert(account);
@@ -145,7 +149,7 @@ std::set<ServiceIdentity> MeshBuilder::refresh_denials(const SpecChanges& spec) 
 std::set<std::string> MeshBuilder::refresh_addresses(const SpecChanges& spec) {
   addresses_.set_allotments(next_.config.allotments);
   for (const ServiceName& name : spec.services)
-    addresses_.set_service(name, spec_.find_service(name).get());
+    addresses_.set_service(name, next_.objects->services.find(name).get());
   return addresses_.settle();
 }
 
@@ -167,21 +171,13 @@ std::shared_ptr<const endpoint::MergedService> MeshBuilder::served(
   return std::make_shared<const endpoint::MergedService>(std::move(rest));
 }
 
-// Reads the announced endpoints, and marks their Services if they are not those that the builder
-// holds. Providers read the specification themselves: a Service without endpoints may be a deleted
-// one, and the event that says so is on its way. Read the endpoints first, so that the
-// specification is never older than they are. Result: the services whose endpoints changed.
+// Reads the announced endpoints, before the specification, so that it is never older than they are:
+// providers read the specification themselves, and a Service without endpoints may be a deleted
+// one. Result: the services whose endpoints changed.
 std::set<ServiceName> MeshBuilder::read_announced() {
-  std::set<ServiceName> announced = std::exchange(stale_endpoints_, {});
-  std::set<ServiceName> held;
-  for (const ServiceName& name : announced)
-    if (spec_.find_service(name)) held.insert(name);
-  if (resync_endpoints_)
-    for (const auto& service : spec_.objects().services) announced.insert(service->name);
-  std::set<ServiceName> changed;
-  if (!held.empty()) changed = endpoints_.read(held);
-  spec_.invalidate_changed(announced);
-  return changed;
+  std::set<ServiceName> held = std::exchange(stale_endpoints_, {});
+  std::erase_if(held, [&](const ServiceName& name) { return !next_.objects->services.find(name); });
+  return held.empty() ? std::set<ServiceName>() : endpoints_.read(held);
 }
 
 // Adds to `changed`. `others`: namespaces whose services are resolved again; null: all.
@@ -190,17 +186,17 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, const std::set<std:
   std::set<ServiceName> gone;
   std::set<ServiceName> asked;
   for (const ServiceName& name : spec.services)
-    (spec_.find_service(name) ? asked : gone).insert(name);
-  if (spec.namespaces) endpoints_.set_monitored_namespaces(spec_.namespaces());
+    (next_.objects->services.find(name) ? asked : gone).insert(name);
+  if (spec.namespaces) endpoints_.set_monitored_namespaces(monitored(next_));
   if (std::exchange(resync_endpoints_, false) || spec.namespaces)
-    for (const auto& service : spec_.objects().services) asked.insert(service->name);
+    for (const auto& service : next_.objects->services) asked.insert(service->name);
 
   if (changes(spec, kinds::kServiceProvider))
-    changed.merge(endpoints_.set_orders(provider_orders(spec_.objects().policies)));
+    changed.merge(endpoints_.set_orders(provider_orders(next_.objects->policies)));
   changed.merge(endpoints_.read(asked));
   changed.merge(endpoints_.forget(gone));
   if (!others || !others->empty())
-    for (const auto& service : spec_.objects().services)
+    for (const auto& service : next_.objects->services)
       if (!others || others->contains(service->name.ns)) changed.insert(service->name);
 }
 
@@ -232,7 +228,7 @@ void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
 bool MeshBuilder::refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced,
                                   bool all) {
   const bool policies = changes(spec, kinds::kIngressBackend);
-  if (policies) source_services_ = endpoint::source_services(spec_.objects().policies.list());
+  if (policies) source_services_ = endpoint::source_services(next_.objects->policies.list());
   const bool moved = source_addresses_.read(source_services_, announced, all);
   if (!moved && (source_services_.empty() || next_.changes.workloads.empty())) return policies;
   Sources sources = resolve_sources(source_addresses_.addresses(), next_.workloads);
@@ -248,7 +244,7 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
   concerned.insert(endpoints.begin(), endpoints.end());
   for (const ServiceName& name : concerned) {
     step_();
-    const auto service = spec_.find_service(name);
+    const auto service = next_.objects->services.find(name);
     if (!service) {
       differ |= drafts_.erase(name) > 0;
       ages_.erase(name);
@@ -264,12 +260,12 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
   }
   if (!differ) return;
 
-  SettledServices settled = settle_services(drafts_, spec_.objects().splits, ages_);
+  SettledServices settled = settle_services(drafts_, next_.objects->splits, ages_);
   service_problems_ = std::move(settled.problems);
-  limit_problems_ = resolve_limits(spec_.objects().policies, settled.services);
-  ingress_problems_ = resolve_ingress(spec_.objects().policies, sources_,
-                                      next_.config.proxy.ingress, settled.services);
-  set_order_origins(spec_.objects().policies, settled.services);
+  limit_problems_ = resolve_limits(next_.objects->policies, settled.services);
+  ingress_problems_ = resolve_ingress(next_.objects->policies, sources_, next_.config.proxy.ingress,
+                                      settled.services);
+  set_order_origins(next_.objects->policies, settled.services);
   TableEdit edit(next_.services);
   edit.replace_all(std::move(settled.services));
   next_.changes.services = edit.finish();
@@ -277,8 +273,8 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
 
 RouteObjects MeshBuilder::route_objects() const {
   RouteObjects out;
-  for (const auto& group : spec_.objects().http_routes) out.http.emplace(group->name, group);
-  for (const auto& route : spec_.objects().tcp_routes) out.tcp.emplace(route->name, route);
+  for (const auto& group : next_.objects->http_routes) out.http.emplace(group->name, group);
+  for (const auto& route : next_.objects->tcp_routes) out.tcp.emplace(route->name, route);
   return out;
 }
 
@@ -289,7 +285,7 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
   const RouteObjects routes = route_objects();
   TableEdit edit(next_.targets);
   for (const smi::ObjectName& name : spec.targets) edit.remove(name);  // unless it is still there:
-  for (const auto& target : spec_.objects().targets)
+  for (const auto& target : next_.objects->targets)
     if (spec.routes || spec.targets.contains(target->name)) {
       step_();
       edit.put(resolve_target(*target, routes));
@@ -351,9 +347,9 @@ void MeshBuilder::refresh_clients(const SpecChanges& spec) {
                      changes(spec, kinds::kUpstreamTrafficSetting);
   if (!named && !next_.changes.everything && next_.changes.services.empty()) return;
   ResolvedClients resolved =
-      resolve_clients(spec_.objects().policies, next_.services, next_.config.proxy.retries);
+      resolve_clients(next_.objects->policies, next_.services, next_.config.proxy.retries);
   client_problems_ = std::move(resolved.problems);
-  for (Problem& problem : resolve_egress(spec_.objects(), next_.services, resolved.clients))
+  for (Problem& problem : resolve_egress(*next_.objects, next_.services, resolved.clients))
     client_problems_.push_back(std::move(problem));
   TableEdit edit(next_.clients);
   edit.replace_all(std::move(resolved.clients));
@@ -364,7 +360,7 @@ void MeshBuilder::refresh_telemetry(const SpecChanges& spec) {
   if (!spec.namespaces && !changes(spec, kinds::kTelemetry) &&
       !changes(spec, kinds::kExtensionService))
     return;
-  ResolvedTelemetry resolved = resolve_telemetry(spec_.objects());
+  ResolvedTelemetry resolved = resolve_telemetry(*next_.objects);
   claims_.set_telemetry(std::move(resolved.selectors));
   telemetry_problems_ = std::move(resolved.problems);
   TableEdit edit(next_.telemetries);
@@ -404,7 +400,7 @@ void MeshBuilder::refresh_workloads(const SpecChanges& spec) {
   if (all) provider_problems_.clear();
   if (all || !names.empty())
     for (std::size_t i = 0; i < workload_providers_.size(); ++i) read_workloads(i, all, names);
-  if (spec.namespaces) claims_.set_monitored_namespaces(spec_.namespaces());
+  if (spec.namespaces) claims_.set_monitored_namespaces(monitored(next_));
   TableEdit edit(next_.workloads);
   claims_.settle(edit);
   next_.changes.workloads = edit.finish();
@@ -430,19 +426,19 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec, const model::MeshSna
   if (spec.splits || next_.changes.everything || !next_.changes.services.empty()) {
     entry_problems_ = check_outside(next_.services, next_.config.proxy.egress);
     for (Problem& problem :
-         check_apexes(next_.services, spec_.objects().splits, next_.config.proxy.permissive))
+         check_apexes(next_.services, next_.objects->splits, next_.config.proxy.permissive))
       entry_problems_.push_back(std::move(problem));
   }
-  unknown_sources_.update(spec, spec_.spec(), before, next_, *index_);
+  unknown_sources_.update(spec, before, next_, *index_);
   if (spec.splits || spec.routes || !spec.targets.empty() || next_.changes.everything ||
       !next_.changes.services.empty()) {
-    reference_problems_ = check_header_names(spec_.objects(), *index_);
+    reference_problems_ = check_header_names(*next_.objects, *index_);
     if (!next_.config.proxy.permissive)
-      for (Problem& problem : check_backends(next_.services, spec_.objects().splits, *index_))
+      for (Problem& problem : check_backends(next_.services, next_.objects->splits, *index_))
         reference_problems_.push_back(std::move(problem));
   }
   if (!published_ || changes(spec, kinds::kServiceProvider) || !spec.services.empty())
-    order_problems_ = check_provider_orders(spec_.objects(), endpoints_.providers());
+    order_problems_ = check_provider_orders(*next_.objects, endpoints_.providers());
   std::vector<Problem> all = endpoints_.problems();
   const auto add = [&](const std::vector<Problem>& some) {
     all.insert(all.end(), some.begin(), some.end());

@@ -1,6 +1,7 @@
 // Builds MeshSnapshots incrementally from changed keys, without threads or timers.
 //
-// Events only mark inputs as outdated. build() reads those again by key and recomputes everything
+// Events only mark inputs as outdated. build() reads those again by key, compares the specification
+// with the one of the last build, whatever was announced of it, and recomputes everything
 // that depends on them, stage by stage: workloads, addresses → endpoints → services → endpoints
 // that clients may know (EndpointFilter), policies, problems. Equal results keep their pointer and
 // stay out of `changes`. For any order of events, the content equals that of a fresh build from the
@@ -28,7 +29,7 @@
 #include "catalog/resolve_policies.hpp"
 #include "catalog/resolve_services.hpp"
 #include "catalog/resolve_workloads.hpp"
-#include "catalog/spec_view.hpp"
+#include "catalog/spec_changes.hpp"
 #include "catalog/table_edit.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "endpoint/source_table.hpp"
@@ -48,9 +49,16 @@ using ObjectChanges = std::map<ObjectKey, ObjectChange>;
 
 class MeshBuilder {
  public:
+  // The state of the specification now; never null.
+  using SpecSource = std::function<std::shared_ptr<const SpecSnapshot>()>;
+
   // Lifetime: everything borrowed outlives the builder.
-  MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
+  MeshBuilder(SpecSource spec, std::vector<ProviderEntry> providers,
               std::vector<WorkloadProvider*> workload_providers, const TrustDomains& trust_domains);
+  MeshBuilder(const MeshSpec& spec, std::vector<ProviderEntry> providers,
+              std::vector<WorkloadProvider*> workload_providers, const TrustDomains& trust_domains)
+      : MeshBuilder([&spec] { return spec.snapshot(); }, std::move(providers),
+                    std::move(workload_providers), trust_domains) {}
 
   // Calls `on_step` now and then while build() runs, which may take long. Not null.
   void on_steps(const std::function<void()>& on_step) {
@@ -62,7 +70,6 @@ class MeshBuilder {
   // Without a filter all endpoints are announced. Lifetime: it outlives the builder.
   void filter_endpoints(EndpointFilter& filter) { filter_ = &filter; }
 
-  void spec_changed(const std::vector<ObjectKey>& keys) { spec_.invalidate(keys); }
   void endpoints_changed(const std::vector<ServiceName>& services) {
     stale_endpoints_.insert(services.begin(), services.end());
   }
@@ -85,7 +92,7 @@ class MeshBuilder {
   // Index of the last generation. Never null.
   const std::shared_ptr<const PolicyIndex>& policy_index() const { return index_; }
   std::uint64_t generation() const { return next_.generation; }
-  // The objects that the last build() read. Null before the first.
+  // The state of the specification that the last build() read. Never null.
   const std::shared_ptr<const SpecSnapshot>& objects() const { return next_.objects; }
 
   // True if a provider threw; then build() is worth another try later.
@@ -128,7 +135,7 @@ class MeshBuilder {
 
   std::function<void()> step_ = [] {};
   EndpointFilter* filter_ = nullptr;
-  SpecView spec_;
+  SpecSource spec_;
   endpoint::SourceTable source_addresses_;
   endpoint::EndpointTable endpoints_;
   std::vector<WorkloadProvider*> workload_providers_;

@@ -65,7 +65,6 @@ struct PendingNames {
 // Events since the last build. The threads of the sources add them, the strand takes them. They are
 // kept by key, so that a flood of events takes no more memory than the source has keys.
 struct Events {
-  std::set<ObjectKey> spec;
   PendingNames<ServiceName> endpoints;
   PendingNames<WorkloadName> workloads;
   std::optional<TrustDomains> trust_domains;  // the newest
@@ -118,9 +117,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   void start(const MeshLoopOptions& options) {
     const auto weak = weak_from_this();
     subscribe("mesh specification", [&] {
-      return options.spec.subscribe([weak](const std::vector<ObjectKey>& changed) {
-        fold(weak, [&](Events& events) { events.spec.insert(changed.begin(), changed.end()); });
-      });
+      // The builder compares specifications itself.
+      return options.spec.subscribe([weak](const SpecChange&) { fold(weak, [](Events&) {}); });
     });
     for (const ProviderEntry& entry : options.providers)
       subscribe("endpoints provider", [&] {
@@ -173,7 +171,8 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       }
       if (object.is(model::kWorkloadKind)) add_endpoints(object, state);
     }
-    state.pending |= !is_read(object, spec_, *objects);
+    const auto now = spec_.snapshot();
+    state.pending |= !is_read(object, *now, *objects);
     if (!record) return state;
     state.present = record->present;
     state.effective = has_effect(object, *state.snapshot, *objects);
@@ -242,7 +241,6 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     }
     const SteadyTime begun = clock_.steady_now();
     const SteadyTime since = std::min(building_.since, begun);  // a retry has no events
-    builder_.spec_changed({building_.spec.begin(), building_.spec.end()});
     const auto& [services, all_services] = building_.endpoints;
     builder_.endpoints_changed({services.begin(), services.end()});
     if (all_services) builder_.all_endpoints_changed();

@@ -5,20 +5,19 @@
 #include "base/maps.hpp"
 
 namespace osm::inline v1::catalog {
-bool is_read(const ObjectKey& object, const MeshSpec& now, const SpecSnapshot& read) {
-  if (object.is(kinds::kMeshConfig)) return now.get_mesh_config() == *read.config;
+bool is_read(const ObjectKey& object, const SpecSnapshot& now, const SpecSnapshot& read) {
+  if (object.is(kinds::kMeshConfig)) return model::same(now.config, read.config);
   if (object.is(kinds::kNamespace)) {
     const auto has = [&](const std::vector<std::string>& namespaces) {
-      return std::find(namespaces.begin(), namespaces.end(), object.name) != namespaces.end();
+      return std::binary_search(namespaces.begin(), namespaces.end(), object.name);
     };
-    return has(now.list_namespaces()) == has(read.namespaces);
+    return has(now.namespaces) == has(read.namespaces);
   }
   bool same = true;
-  model::for_each_list([&]<class T>(Table<T> SpecSnapshot::*table, auto list_now) {
-    const Table<T>& held = read.*table;
-    if (!model::may_hold(held, object)) return;
-    const auto name = model::name_in(held, object);
-    same = model::same(Table<T>::sorted((now.*list_now)()).find(name), held.find(name));
+  model::for_each_list([&](auto table) {
+    if (!model::may_hold(now.*table, object)) return;
+    const auto name = model::name_in(now.*table, object);
+    same = model::same((now.*table).find(name), (read.*table).find(name));
   });
   return same;
 }

@@ -12,7 +12,6 @@
 
 #include "catalog/object_scope.hpp"
 #include "model/spec_tables.hpp"
-#include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 
 namespace osm::inline v1::catalog {
@@ -27,7 +26,7 @@ struct ObjectRecord {
 
 // True if `read` has the same value of the object as the specification now, or neither has the
 // object. Workloads are no objects of the specification.
-bool is_read(const ObjectKey& object, const MeshSpec& now, const SpecSnapshot& read);
+bool is_read(const ObjectKey& object, const SpecSnapshot& now, const SpecSnapshot& read);
 
 class ObjectRecords {
  public:

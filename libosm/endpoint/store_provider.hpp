@@ -72,7 +72,7 @@ class StoreProvider final : public Interface {
     store_subscription_ =
         options_.store.subscribe([this](const std::vector<ObjectKey>& keys) { on_objects(keys); });
     mesh_subscription_ =
-        options_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) { on_mesh(keys); });
+        options_.mesh_spec.subscribe([this](const SpecChange& change) { on_mesh(change.keys); });
     if (options_.resolver)
       resolver_subscription_ = options_.resolver->subscribe(
           [this](const std::set<std::string>& ids) { on_resolved(ids); });

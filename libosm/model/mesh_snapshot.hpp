@@ -241,8 +241,7 @@ struct MeshSnapshot {
   Table<TelemetryEntry> telemetries;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
-  // The objects that this snapshot was built from: `config`, and the tables of for_each_list().
-  std::shared_ptr<const SpecSnapshot> objects;
+  std::shared_ptr<const SpecSnapshot> objects;  // the objects that this snapshot was built from
   Changes changes;
 
   // Services that `identity` may call in the current mode. Never null.

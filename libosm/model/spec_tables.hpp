@@ -4,28 +4,35 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
 #include "osm/values/spec_snapshot.hpp"
 
 namespace osm::inline v1::model {
 
-// Calls visit(table, read) for each table whose objects shape proxies, with the member and the
-// MeshSpec's function that fills it. A kind that refers to others comes before them.
+// Calls visit(table) with the member for each table whose objects shape proxies. A kind that refers
+// to others comes before them.
 template <class Visit>
 void for_each_list(Visit visit) {
-  visit(&SpecSnapshot::policies, &MeshSpec::list_policies);
-  visit(&SpecSnapshot::services, &ServiceReader::list_services);
-  visit(&SpecSnapshot::targets, &SmiReader::list_traffic_targets);
-  visit(&SpecSnapshot::splits, &SmiReader::list_traffic_splits);
-  visit(&SpecSnapshot::tcp_routes, &SmiReader::list_tcp_traffic_specs);
-  visit(&SpecSnapshot::http_routes, &SmiReader::list_http_traffic_specs);
+  visit(&SpecSnapshot::policies);
+  visit(&SpecSnapshot::services);
+  visit(&SpecSnapshot::targets);
+  visit(&SpecSnapshot::splits);
+  visit(&SpecSnapshot::tcp_routes);
+  visit(&SpecSnapshot::http_routes);
+}
+// The same for each table.
+template <class Visit>
+void for_each_table(Visit visit) {
+  for_each_list(visit);
+  visit(&SpecSnapshot::accounts);
+  visit(&SpecSnapshot::roots);
 }
 
 // The one MeshConfig of a mesh, whatever its object's name is.
@@ -83,12 +90,11 @@ bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) 
   return a == b || (a && b && *a == *b);
 }
 
-// The accounts that targets name, ordered.
-std::vector<ServiceAccount> named_accounts(const Table<smi::TrafficTarget>& targets);
-
-// The keys of all objects whose values differ, removed ones included; Namespaces and a MeshConfig
-// last.
+// The keys of all objects whose values differ, ordered; removed ones, Namespaces and the MeshConfig
+// included.
 std::vector<ObjectKey> differing(const SpecSnapshot& before, const SpecSnapshot& after);
+// The same, with false for each object that `after` does not have.
+std::map<ObjectKey, bool> differences(const SpecSnapshot& before, const SpecSnapshot& after);
 
 // The objects of `after` that shape proxies and that `before` lacks or has with another value, in
 // the order of for_each_list(), then by name; a MeshConfig first. Removed objects are not included.

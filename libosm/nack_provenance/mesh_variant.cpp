@@ -8,7 +8,7 @@ namespace osm::inline v1::nack_provenance {
 MeshVariant::MeshVariant(const MeshInputs& inputs)
     : inputs_(inputs),
       domains_(inputs.trust_domains()),
-      builder_(*this, inputs.providers, inputs.workload_providers, domains_) {
+      builder_([this] { return objects_; }, inputs.providers, inputs.workload_providers, domains_) {
   builder_.filter_endpoints(*this);
 }
 
@@ -62,8 +62,7 @@ ads::MeshPtr MeshVariant::without(const ObjectSet& objects) {
   MeshConfig config = *newest_->objects->config;
   config.proxy = without_config(config.proxy);
   absent.config = std::make_shared<const MeshConfig>(std::move(config));
-  const SpecSnapshot left = model::mixed(absent, *newest_->objects, objects);
-  builder_.spec_changed(model::differing(std::exchange(objects_, left), left));
+  objects_ = std::make_shared<const SpecSnapshot>(model::mixed(absent, *newest_->objects, objects));
   if (auto fresh = builder_.build()) return last_ = std::move(fresh);
   if (!last_ || last_->changes.empty()) return last_;
   // The same mesh, which nothing has changed since the last call.

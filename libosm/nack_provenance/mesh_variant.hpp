@@ -12,7 +12,7 @@
 #include "catalog/mesh_builder.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/endpoints_provider.hpp"
-#include "osm/mesh_spec.hpp"
+#include "osm/values/spec_snapshot.hpp"
 #include "osm/values/trust_domains.hpp"
 
 namespace osm::inline v1::nack_provenance {
@@ -30,9 +30,9 @@ struct MeshInputs {
 // The settings in effect without a MeshConfig.
 ProxySettings without_config(const ProxySettings& settings);
 
-// Its builder reads it as a specification, and as a filter of endpoints: they are announced to the
+// Its builder reads its objects, and asks it as a filter of endpoints: they are announced to the
 // proxies of all meshes at the same time, and a provider may be ahead of the newest mesh.
-class MeshVariant : private MeshSpec, private catalog::EndpointFilter {
+class MeshVariant : private catalog::EndpointFilter {
  public:
   explicit MeshVariant(const MeshInputs& inputs);
 
@@ -47,34 +47,6 @@ class MeshVariant : private MeshSpec, private catalog::EndpointFilter {
   bool has_failures() const { return builder_.has_failures(); }
 
  private:
-  SharedList<smi::TrafficSplit> list_traffic_splits() const override {
-    return objects_.splits.list();
-  }
-  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
-    return objects_.http_routes.list();
-  }
-  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override {
-    return objects_.tcp_routes.list();
-  }
-  SharedList<smi::TrafficTarget> list_traffic_targets() const override {
-    return objects_.targets.list();
-  }
-  SharedList<Service> list_services() const override { return objects_.services.list(); }
-  SharedList<Policy> list_policies() const override { return objects_.policies.list(); }
-  std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
-    return objects_.services.find(name);
-  }
-  std::vector<std::string> list_namespaces() const override { return objects_.namespaces; }
-  MeshConfig get_mesh_config() const override { return *objects_.config; }
-  std::string control_plane_namespace() const override { return objects_.config_key.ns; }
-  bool has_synced() const override { return true; }
-  // Accounts and CAs do not shape the mesh. Problems of it are reported to nobody.
-  SharedList<MeshRootCertificate> list_root_certificates() const override { return {}; }
-  std::vector<ServiceAccount> list_service_accounts() const override { return {}; }
-  std::vector<ServiceAccount> list_all_service_accounts() const override { return {}; }
-  std::vector<Problem> list_problems() const override { return {}; }
-  Subscription subscribe(std::function<void(const std::vector<ObjectKey>&)>) override { return {}; }
-
   std::set<ServiceName> begin(const model::MeshSnapshot& next, bool first) override;
   void filter(model::ServiceEndpoints& endpoints, const model::ServiceEndpoints* known) override;
 
@@ -82,7 +54,7 @@ class MeshVariant : private MeshSpec, private catalog::EndpointFilter {
   TrustDomains domains_;
   Snapshot newest_;
   std::set<ServiceName> announced_;  // since the last build
-  SpecSnapshot objects_;
+  std::shared_ptr<const SpecSnapshot> objects_ = std::make_shared<const SpecSnapshot>();
   catalog::MeshBuilder builder_;
   ads::MeshPtr last_;
 };

@@ -102,7 +102,8 @@ ObjectSet NackProvenance::note_changes(const Snapshot& before) {
   if (before && before->objects == newest_->objects) return {};
   const SpecSnapshot none;
   const SpecSnapshot& objects = before ? *before->objects : none;
-  const std::vector<ObjectKey> changed = model::differing(objects, *newest_->objects);
+  std::vector<ObjectKey> changed = model::differing(objects, *newest_->objects);
+  std::ranges::replace(changed, newest_->objects->config_key, model::mesh_config_key());
   for (const ObjectKey& object : changed) changed_in_.erase(object);
   for (const ObjectKey& object : model::new_in(objects, *newest_->objects))
     changed_in_[object] = newest_->generation;

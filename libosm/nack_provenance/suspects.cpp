@@ -112,8 +112,8 @@ std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const model::P
 
 std::set<ObjectKey> mentioned_in(std::string_view message, const SpecSnapshot& objects) {
   std::set<ObjectKey> out;
-  model::for_each_list([&](auto list, auto) {
-    for (const auto& object : objects.*list)
+  model::for_each_list([&](auto table) {
+    for (const auto& object : objects.*table)
       if (repeats(message, *object)) out.insert(model::key_of(*object));
   });
   return out;

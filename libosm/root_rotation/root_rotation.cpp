@@ -102,9 +102,10 @@ class Rotation final : public RootRotation {
       participants_ = std::make_shared<const RotationParticipants>(participants);
       followed_since_ = options_.runtime.clock.steady_now();
     }
-    spec_changes_ = options_.spec.subscribe([this](const auto& keys) {
-      if (std::ranges::any_of(
-              keys, [](const ObjectKey& key) { return key.is(kinds::kMeshRootCertificate); }))
+    spec_changes_ = options_.spec.subscribe([this](const SpecChange& change) {
+      if (std::ranges::any_of(change.keys, [](const ObjectKey& key) {
+            return key.is(kinds::kMeshRootCertificate);
+          }))
         wake();
     });
     board_changes_ = board_.subscribe([this] {

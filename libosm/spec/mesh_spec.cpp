@@ -61,48 +61,7 @@ class StoreMeshSpec final : public MeshSpec {
     kept_.stop();
   }
 
-  SharedList<smi::TrafficSplit> list_traffic_splits() const override {
-    return view()->splits.list();
-  }
-  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override {
-    return view()->http_routes.list();
-  }
-  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override {
-    return view()->tcp_routes.list();
-  }
-  SharedList<smi::TrafficTarget> list_traffic_targets() const override {
-    return view()->targets.list();
-  }
-  SharedList<Policy> list_policies() const override { return view()->policies.list(); }
-
-  std::vector<ServiceAccount> list_service_accounts() const override {
-    return model::named_accounts(view()->targets);
-  }
-
-  SharedList<Service> list_services() const override { return view()->services.list(); }
-
-  std::shared_ptr<const Service> get_service(const ServiceName& name) const override {
-    return view()->services.find(name);
-  }
-
-  std::vector<ServiceAccount> list_all_service_accounts() const override {
-    const auto now = view();
-    std::vector<ServiceAccount> accounts;
-    for (const auto& account : now->accounts) accounts.push_back(*account);
-    return accounts;
-  }
-
-  std::vector<std::string> list_namespaces() const override { return view()->namespaces; }
-
-  MeshConfig get_mesh_config() const override { return *view()->config; }
-
-  std::string control_plane_namespace() const override { return config_key_.ns; }
-
-  SharedList<MeshRootCertificate> list_root_certificates() const override {
-    return view()->roots.list();
-  }
-
-  bool has_synced() const override { return view()->synced; }
+  std::shared_ptr<const SpecSnapshot> snapshot() const override { return view_.load(); }
 
   std::vector<Problem> list_problems() const override {
     std::vector<Problem> problems = store_.list_problems();
@@ -122,8 +81,7 @@ class StoreMeshSpec final : public MeshSpec {
     return object ? std::optional(object->source) : std::nullopt;
   }
 
-  Subscription subscribe(
-      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override {
+  Subscription subscribe(std::function<void(const SpecChange& change)> on_change) override {
     return notifier_.subscribe(std::move(on_change));
   }
 
@@ -136,11 +94,8 @@ class StoreMeshSpec final : public MeshSpec {
     };
   }
 
-  // The caller holds the view while it reads; the next view may replace it at any moment.
-  std::shared_ptr<const SpecSnapshot> view() const { return view_.load(); }
-
   void on_store_change(const std::vector<ObjectKey>& keys) {
-    std::vector<ObjectKey> changed;
+    std::optional<SpecChange> change;
     {
       std::lock_guard lock(update_mutex_);
       store_synced_ = store_.has_synced();
@@ -153,29 +108,29 @@ class StoreMeshSpec final : public MeshSpec {
         const Kind* kind = find_kind(kinds_, key.group_kind());
         if (kind != nullptr) read_object(*kind, key);
       }
-      const auto told = publish();
-      // No decoded value changed. An empty list means that problems or has_synced() may have.
-      if (!told && !keys.empty()) return;
-      if (told) changed = *told;
+      // The store's own problems may differ with any change.
+      change = publish();
+      if (!change && keys.empty()) change = SpecChange{snapshot(), {}, true};
+      if (change) change->problems = true;
     }
-    notify(changed);
+    if (change) notify(*change);
   }
 
   void on_kept_change() {
-    std::optional<std::vector<ObjectKey>> changed;
+    std::optional<SpecChange> change;
     {
       std::lock_guard lock(update_mutex_);
       read_config();
-      changed = publish();
+      change = publish();
     }
-    if (changed) notify(*changed);
+    if (change) notify(*change);
   }
 
   // The store and the kept MeshConfig change in two threads, and subscribers are called one at a
   // time. They must not block, so the wait is short; their own changes of the store notify inside.
-  void notify(const std::vector<ObjectKey>& changed) {
+  void notify(const SpecChange& change) {
     std::lock_guard lock(notify_mutex_);
-    notifier_.notify(changed);
+    notifier_.notify(change);
   }
 
   // True if the namespace entered or left the mesh.
@@ -338,9 +293,10 @@ class StoreMeshSpec final : public MeshSpec {
     for (const auto& [key, problem] : namespace_problems_) problems.push_back(problem);
   }
 
-  // The changed keys; empty if only problems or has_synced() changed; nullopt if nothing did.
-  std::optional<std::vector<ObjectKey>> publish() {
-    auto next = std::make_shared<SpecSnapshot>(*view());
+  // Result: nullopt if nothing changed.
+  std::optional<SpecChange> publish() {
+    const auto before = snapshot();
+    auto next = std::make_shared<SpecSnapshot>(*before);
     next->config = default_config_;  // if there is no MeshConfig
     next->namespaces = {namespaces_.begin(), namespaces_.end()};
     // Until the first valid state nothing is published if the MeshConfig is invalid, since its
@@ -357,26 +313,22 @@ class StoreMeshSpec final : public MeshSpec {
     if (store_synced_) report_config(problems);
     const auto moves = resolve(objects_, addresses_, *next, problems);
 
-    const auto before = view();
     if (before->synced)
       for (const VirtualAddresses::Move& move : moves)
         log_.warning("service address moved",
                      {{"service", move.service.str()}, {"from", move.from}, {"to", move.to}});
-    std::vector<ObjectKey> changed = model::differing(*before, *next);
-    std::replace(changed.begin(), changed.end(), model::mesh_config_key(), config_key_);
-    const bool others = *problems_.load() != problems;
-    const bool other = before->synced != next->synced || others;
+    SpecChange change{next, model::differing(*before, *next), *problems_.load() != problems};
     if (next->synced && !before->synced)
       log_.info("mesh specification read",
                 {{"namespaces", std::to_string(next->namespaces.size())},
                  {"services", std::to_string(next->services.size())},
                  {"traffic_targets", std::to_string(next->targets.size())}});
+    if (change.keys.empty() && !change.problems && before->synced == next->synced)
+      return std::nullopt;
     // First: who sees a state finds its problems at least as new.
-    if (others)
-      problems_.publish(std::make_shared<const std::vector<Problem>>(std::move(problems)));
+    problems_.publish(std::make_shared<const std::vector<Problem>>(std::move(problems)));
     view_.publish(std::move(next));
-    if (changed.empty() && !other) return std::nullopt;
-    return changed;
+    return change;
   }
 
   ObjectStore& store_;
@@ -402,7 +354,7 @@ class StoreMeshSpec final : public MeshSpec {
   SnapshotCell<SpecSnapshot> view_;
   SnapshotCell<std::vector<Problem>> problems_;  // without path and line
   std::recursive_mutex notify_mutex_;            // taken after update_mutex_ is released
-  Notifier<const std::vector<ObjectKey>&> notifier_;
+  Notifier<const SpecChange&> notifier_;
   KeptConfig kept_;
   Subscription subscription_;
 };

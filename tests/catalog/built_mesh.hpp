@@ -15,7 +15,6 @@ struct BuiltMesh {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider vm{"vm"};
   MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription changes = spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
   Subscription endpoints =
       vm.subscribe([this](const auto& services) { builder.endpoints_changed(services); });
   Subscription workloads =

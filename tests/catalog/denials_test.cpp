@@ -25,8 +25,6 @@ struct Shop {
 
   Shop() {
     subscriptions.push_back(
-        spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); }));
-    subscriptions.push_back(
         vm.subscribe([this](const auto& names) { builder.endpoints_changed(names); }));
     subscriptions.push_back(
         vm.subscribe_workloads([this](const auto& names) { builder.workloads_changed(names); }));

@@ -38,8 +38,6 @@ struct Mesh {
   std::vector<Subscription> subscriptions;
 
   Mesh() {
-    subscriptions.push_back(
-        spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); }));
     for (MemoryEndpointsProvider* provider : {&vm, &cloud}) {
       subscriptions.push_back(
           provider->subscribe([this](const auto& names) { builder.endpoints_changed(names); }));
@@ -334,7 +332,6 @@ TEST_SUITE("catalog::MeshBuilder") {
   // Providers read the specification, so their events may come before its own.
   TEST_CASE("a Service that is deleted goes with its endpoints, whichever event comes first") {
     Shop shop;
-    shop.subscriptions.erase(shop.subscriptions.begin());  // events of the specification are late
     const ObjectKey store{kinds::kService, kNs, "store"};
     const auto& after = shop.after([&] {
       shop.spec.remove(store);
@@ -345,7 +342,6 @@ TEST_SUITE("catalog::MeshBuilder") {
     CHECK(after.services.find(service_name("store")) == nullptr);
     CHECK(after.endpoints.find(service_name("store")) == nullptr);
     CHECK(after.changes.objects == std::set{store});
-    shop.builder.spec_changed({store});
     CHECK(shop.builder.build() == nullptr);
   }
 

@@ -25,8 +25,6 @@ struct Shop {
   osm::testing::ManualClock clock;
   SnapshotCell<model::MeshSnapshot> snapshots;
   MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription spec_changes =
-      spec.subscribe([this](const std::vector<ObjectKey>& keys) { builder.spec_changed(keys); });
   Subscription endpoint_changes = vm.subscribe(
       [this](const std::vector<ServiceName>& services) { builder.endpoints_changed(services); });
   std::unique_ptr<MeshCataloger> catalog = make_mesh_catalog({spec, snapshots, clock});

@@ -43,8 +43,6 @@ struct Mesh {
   explicit Mesh(const std::vector<std::string>& names = {"store"}, int machines = 3) {
     builder.filter_endpoints(gate);
     subscriptions.push_back(
-        spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); }));
-    subscriptions.push_back(
         vm.subscribe([this](const auto& changed) { builder.endpoints_changed(changed); }));
     subscriptions.push_back(vm.subscribe_workloads(
         [this](const auto& changed) { builder.workloads_changed(changed); }));

@@ -28,8 +28,6 @@ struct Shop {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider vm{"vm"};
   MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription subscription =
-      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
   std::shared_ptr<const model::MeshSnapshot> last;
 
   Shop() {

@@ -474,10 +474,38 @@ class Text(unittest.TestCase):
             ).groups(),
         )
         wide = {"ControlPlane": of_control_plane, "Manager": of_manager}
-        for header in (ROOT / "include/osm").rglob("*.hpp"):
-            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{(.*?)^};", header.read_text(), re.M | re.S):
-                with self.subTest(interface=kind):
-                    self.assertLessEqual(len(re.findall(r"^ +virtual (?!~)", body, re.M)), wide.get(kind, most))
+        kinds = [
+            kind
+            for header in (ROOT / "include/osm").rglob("*.hpp")
+            for kind in re.findall(
+                r"^(?:class|struct) (?:OSM_API )?(\w+)(?: final)?(?:\s*: ([^{;]*?))? {(.*?)^};",
+                header.read_text(),
+                re.M | re.S,
+            )
+        ]
+        bases = {name: re.findall(r"public (?:\w+::)*(\w+)", parents) for name, parents, _ in kinds}
+        bodies = {name: body for name, _, body in kinds}
+
+        def functions_of(body):
+            return len(re.findall(r"^ +virtual (?!~)", body, re.M))
+
+        def functions_in_all(name):
+            return functions_of(bodies.get(name, "")) + sum(map(functions_in_all, bases.get(name, [])))
+
+        for name, _, body in kinds:
+            with self.subTest(interface=name):
+                self.assertLessEqual(functions_of(body), wide.get(name, most))
+            with self.subTest(callbacks=name):
+                self.assertLessEqual(len(re.findall(r"^  std::function<[^;]*;", body, re.M)), most)
+        # With the functions of their bases, for the interfaces that a host implements.
+        table = (ROOT / "docs/threading.md").read_text().split("## Interfaces of a host")[1].split("\n## ")[0]
+        rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| [")]
+        hosts = {name for row in rows for name in re.findall(r"`(?:\w+::)*(\w+)`", row)} & set(bodies)
+        self.assertGreater(len(hosts), 15)
+        for name in sorted(hosts):
+            with self.subTest(host=name):
+                self.assertLessEqual(functions_in_all(name), wide.get(name, most))
+        self.assertEqual(functions_in_all("MeshSpec"), 4)
 
     def test_the_top_headers_stand_in_the_architecture(self):
         row = re.search(r"^\| top \| (.*?) \|", (ROOT / "docs/architecture.md").read_text(), re.M)[1]

@@ -97,7 +97,8 @@ TEST_SUITE("an embedder's kind") {
     CHECK(policy->get<Greeting>()->text == "hi");
     CHECK(policy->get<std::string>() == nullptr);
     std::vector<ObjectKey> changed;
-    const auto told = mesh.spec->subscribe([&](const auto& keys) { changed = keys; });
+    const auto told =
+        mesh.spec->subscribe([&](const SpecChange& change) { changed = change.keys; });
     REQUIRE(mesh.store.put_yaml(greeting("{text: hello}")).ok());
     CHECK(changed == std::vector<ObjectKey>{kHello});
     CHECK(mesh.spec->list_policies().front()->get<Greeting>()->text == "hello");

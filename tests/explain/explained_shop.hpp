@@ -24,8 +24,6 @@ struct Shop {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider vm{"vm"};
   catalog::MeshBuilder builder{spec, {{&vm}}, {&vm}, TrustDomain("cluster.local")};
-  Subscription spec_changes =
-      spec.subscribe([this](const auto& keys) { builder.spec_changed(keys); });
   Subscription endpoint_changes =
       vm.subscribe([this](const auto& names) { builder.endpoints_changed(names); });
   Subscription workload_changes =

@@ -151,8 +151,6 @@ struct Mesh {
         machines(vm::make_vm_provider({store, *spec, kDomain, log, metrics})),
         builder(*spec, {{machines.get(), true}}, {machines.get()}, kDomain) {
     subscriptions.push_back(
-        spec->subscribe([this](const auto& keys) { builder.spec_changed(keys); }));
-    subscriptions.push_back(
         machines->subscribe([this](const auto& services) { builder.endpoints_changed(services); }));
     subscriptions.push_back(machines->subscribe_workloads(
         [this](const auto& names) { builder.workloads_changed(names); }));

@@ -51,28 +51,30 @@ SpecSnapshot whole() {
 
 TEST_SUITE("model::spec_tables") {
   TEST_CASE("every object of every kind that differs is told, also a removed one") {
-    const std::vector<ObjectKey> all{{kinds::kService, "shop", "api"},
+    const std::vector<ObjectKey> all{kRoutes,
+                                     {kinds::kMeshRootCertificate, "osm-system", "first"},
+                                     {kinds::kNamespace, "", "shop"},
+                                     kRetry,
+                                     {kinds::kService, "shop", "api"},
                                      {kinds::kService, "shop", "db"},
                                      {kinds::kServiceAccount, "shop", "api"},
-                                     kRoutes,
                                      {kinds::kTcpRoute, "shop", "ports"},
-                                     kTarget,
                                      kSplit,
-                                     kRetry,
-                                     {kinds::kMeshRootCertificate, "osm-system", "first"},
-                                     {kinds::kNamespace, "", "shop"}};
+                                     kTarget};
     SpecSnapshot none;
     none.config_key = whole().config_key;
     CHECK(model::differing(none, whole()) == all);
     CHECK(model::differing(whole(), none) == all);
     CHECK(model::differing(whole(), whole()).empty());
+    for (const auto& [key, present] : model::differences(none, whole())) CHECK(present);
+    for (const auto& [key, present] : model::differences(whole(), none)) CHECK_FALSE(present);
     SpecSnapshot other = whole();
     put(other.services, service("db", "10.1.0.9"));
     MeshConfig config;
     config.proxy.permissive = true;
     other.config = std::make_shared<const MeshConfig>(config);
     CHECK(model::differing(whole(), other) ==
-          std::vector<ObjectKey>{{kinds::kService, "shop", "db"}, model::mesh_config_key()});
+          std::vector<ObjectKey>{other.config_key, {kinds::kService, "shop", "db"}});
   }
 
   TEST_CASE("new objects are those that shape proxies, with what refers to others first") {
@@ -109,11 +111,6 @@ TEST_SUITE("model::spec_tables") {
     const SpecSnapshot copy = one;
     CHECK(&copy.services.list() == &one.services.list());
     CHECK(copy.config == one.config);
-  }
-
-  TEST_CASE("accounts that targets name are told once, in order") {
-    CHECK(model::named_accounts(whole().targets) ==
-          std::vector<ServiceAccount>{{"shop", "api"}, {"shop", "web"}});
   }
 }
 

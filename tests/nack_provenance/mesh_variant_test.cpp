@@ -78,8 +78,6 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     f.variant.without({kWeb});
     f.spec.put(routes("more", {"sell", "rent"}));
     f.spec.put(target("seller", "store", {"seller"}, {http_rule("more", {"rent"})}));
-    f.builder.spec_changed(
-        {{kinds::kHttpRouteGroup, kNs, "more"}, {kinds::kTrafficTarget, kNs, "seller"}});
     f.next();
     CHECK(f.paths({kWeb}) == Paths{"seller/rent"});
 
@@ -105,7 +103,6 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     Service there = service("there", "10.1.0.77");
     there.name.ns = "more";
     f.spec.put(there);
-    f.builder.spec_changed({{kinds::kNamespace, "", "more"}});
     f.next();
     CHECK(f.variant.without({})->hash == f.all->hash);
   }
@@ -117,7 +114,6 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     f.builder.endpoints_changed({service_name("store")});
     REQUIRE(f.builder.build());  // not told
     f.spec.put(target("buyer", "store", {"seller"}, {http_rule("web", {"buy"})}));
-    f.builder.spec_changed({{kinds::kTrafficTarget, kNs, "buyer"}});
     f.next();
     CHECK(f.variant.without({})->hash == f.all->hash);
   }
@@ -128,7 +124,6 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     config.proxy.permissive = true;
     config.proxy.cluster_domain = "mesh.test";
     f.spec.set_mesh_config(config);
-    f.builder.spec_changed({model::mesh_config_key()});
     f.next();
     CHECK(f.variant.without({})->config.proxy.permissive);
     const auto plain = f.variant.without({model::mesh_config_key()});

@@ -29,8 +29,6 @@ class RandomMesh {
 
   explicit RandomMesh(std::uint64_t seed) : random_(seed) {
     subscriptions_.push_back(
-        spec.subscribe([this](const auto& keys) { builder_.spec_changed(keys); }));
-    subscriptions_.push_back(
         provider.subscribe([this](const auto& names) { builder_.endpoints_changed(names); }));
     subscriptions_.push_back(provider.subscribe_workloads(
         [this](const auto& names) { builder_.workloads_changed(names); }));

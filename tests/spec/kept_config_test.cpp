@@ -82,7 +82,8 @@ struct Replica {
                                  .log = log,
                                  .metrics = metrics,
                                  .kept_config = spec::KeptConfigOptions{record, runtime, writes}});
-    subscription = spec->subscribe([this](const auto& keys) { told.push_back(keys); });
+    subscription =
+        spec->subscribe([this](const SpecChange& change) { told.push_back(change.keys); });
     executor.run_until_idle();
     return *this;
   }

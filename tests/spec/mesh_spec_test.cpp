@@ -74,7 +74,8 @@ struct Fixture {
 
   void start() {
     spec = spec::make_mesh_spec({.store = store, .log = log, .metrics = metrics});
-    subscription = spec->subscribe([this](const Keys& keys) { notified.push_back(keys); });
+    subscription =
+        spec->subscribe([this](const SpecChange& change) { notified.push_back(change.keys); });
   }
   void put(const std::string& yaml) {
     const auto status = store.put_yaml(yaml, "mesh/a.yaml");
@@ -207,13 +208,13 @@ TEST_SUITE("spec::MeshSpec") {
     put(kShop);
     CHECK(spec->list_services().size() == 1);
     CHECK(problems().empty());
-    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {kinds::kNamespace, "", "shop"}}});
+    CHECK(take() == std::vector<Keys>{{kRoutes, {kinds::kNamespace, "", "shop"}, kBooks, kTarget}});
     put("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: "
         "{openservicemesh.io/monitored-by: another}}\n");
     CHECK(spec->list_traffic_targets().empty());
     CHECK(spec->list_namespaces().empty());
     CHECK(problems().empty());  // another mesh's
-    CHECK(take() == std::vector<Keys>{{kBooks, kRoutes, kTarget, {kinds::kNamespace, "", "shop"}}});
+    CHECK(take() == std::vector<Keys>{{kRoutes, {kinds::kNamespace, "", "shop"}, kBooks, kTarget}});
   }
 
   TEST_CASE_FIXTURE(Fixture, "without MeshConfig the mesh is strict, and with one it follows") {

@@ -229,7 +229,7 @@ TEST_SUITE("spec::VirtualAddresses") {
     CHECK(address("fixed") == "10.0.0.7");
     const auto before = mesh->get_service({"shop", "web"});
     std::vector<ObjectKey> changed;
-    const auto watching = mesh->subscribe([&](const auto& keys) { changed = keys; });
+    const auto watching = mesh->subscribe([&](const SpecChange& change) { changed = change.keys; });
     put_service("api");
     CHECK(changed == std::vector<ObjectKey>{{kinds::kService, "shop", "api"}});
     CHECK(mesh->get_service({"shop", "web"}) == before);

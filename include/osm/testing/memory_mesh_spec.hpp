@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "osm/detail/api.hpp"
-#include "osm/mesh_spec.hpp"
+#include "osm/spec/published_spec.hpp"
 
 namespace osm::inline v1::testing {
 
-class OSM_API MemoryMeshSpec final : public MeshSpec {
+class OSM_API MemoryMeshSpec final : public spec::PublishedSpec {
  public:
   MemoryMeshSpec();
   ~MemoryMeshSpec() override;
@@ -46,27 +46,14 @@ class OSM_API MemoryMeshSpec final : public MeshSpec {
   // Sets the place of an object. It does not notify: a move is no change of the object.
   void set_source(const ObjectKey& key, ObjectSource source);
 
-  SharedList<smi::TrafficSplit> list_traffic_splits() const override;
-  SharedList<smi::HttpRouteGroup> list_http_traffic_specs() const override;
-  SharedList<smi::TcpRoute> list_tcp_traffic_specs() const override;
-  SharedList<smi::TrafficTarget> list_traffic_targets() const override;
-  std::vector<ServiceAccount> list_service_accounts() const override;
-  SharedList<Policy> list_policies() const override;
-  std::string control_plane_namespace() const override;  // "osm-system"
-  SharedList<Service> list_services() const override;
-  std::shared_ptr<const Service> get_service(const ServiceName& name) const override;
-  std::vector<ServiceAccount> list_all_service_accounts() const override;
-  std::vector<std::string> list_namespaces() const override;
-  MeshConfig get_mesh_config() const override;
-  SharedList<MeshRootCertificate> list_root_certificates() const override;
-  bool has_synced() const override;
-  std::vector<Problem> list_problems() const override;
   std::optional<ObjectSource> source_of(const ObjectKey& key) const override;
-  Subscription subscribe(
-      std::function<void(const std::vector<ObjectKey>& changed)> on_change) override;
 
  private:
   struct State;
+  template <class Edit>
+  void change(Edit edit);
+  template <class T>
+  void put_into(Table<T> SpecSnapshot::*table, const T& object, const std::string& ns = {});
   std::unique_ptr<State> state_;
 };
 

@@ -36,4 +36,13 @@ struct SpecSnapshot {
   Table<MeshRootCertificate> roots;  // in the control plane's namespace
 };
 
+// One change of a MeshSpec.
+struct SpecChange {
+  std::shared_ptr<const SpecSnapshot> snapshot;  // the state after the change; never null
+  // The objects whose values differ, ordered; removed ones, Namespaces and the MeshConfig too.
+  // Empty: only `synced` or the problems differ.
+  std::vector<ObjectKey> keys;
+  bool problems = false;  // list_problems() may differ
+};
+
 }  // namespace osm::inline v1

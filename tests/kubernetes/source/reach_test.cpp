@@ -140,8 +140,6 @@ struct Cluster {
   catalog::MeshBuilder builder{
       *spec, {{provider.get()}}, {provider.get()}, TrustDomain("cluster.local")};
   // As the mesh loop folds what it is told.
-  Subscription of_spec =
-      spec->subscribe([this](const std::vector<ObjectKey>& keys) { builder.spec_changed(keys); });
   Subscription of_endpoints = provider->subscribe(
       [this](const std::vector<ServiceName>& names) { builder.endpoints_changed(names); });
   Subscription of_workloads = provider->subscribe_workloads(

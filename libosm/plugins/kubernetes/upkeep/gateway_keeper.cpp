@@ -72,7 +72,8 @@ GatewayKeeper::GatewayKeeper(const UpkeepOptions& options, std::function<bool()>
                 .metadata_only = true,
                 .on_change = [this](const auto&) { wake(); }},
                options) {
-  config_ = gateway_.mesh_spec.subscribe([this](const std::vector<ObjectKey>& keys) {
+  config_ = gateway_.mesh_spec.subscribe([this](const SpecChange& change) {
+    const auto& keys = change.keys;
     // An empty list: it has synced, or problems changed, which in_doubt() checks.
     if (keys.empty() || std::find(keys.begin(), keys.end(), mesh_config_) != keys.end()) wake();
   });
