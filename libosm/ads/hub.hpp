@@ -1,5 +1,6 @@
-// All streams of one replica: the hub admits them, gives each the sets of its class, lets sessions
-// decide and transports write. It is the ADS server without gRPC.
+// All streams of one replica: the hub gives each the sets of its class, lets sessions decide and
+// transports write. Its parts decide which streams are served, which end, and which are on trial.
+// It is the ADS server without gRPC.
 //
 // Thread: every function on the strand, but that the parts are named from any thread. After
 // Strand::stop() the owner may end all streams.

@@ -25,24 +25,24 @@ namespace {
 constexpr std::chrono::seconds kLastTasks{1};
 constexpr std::chrono::seconds kTryAgain{1};  // to start a thread that could not be started
 
-// The tasks of a lane. Guarded by the pool's mutex.
-struct Queue {
-  explicit Queue(unsigned b) : bound(std::max(1U, b)) {}
-
-  const unsigned bound;
-  std::deque<std::function<void()>> waiting;
-  unsigned running = 0;  // threads that run its tasks, or are about to
-  bool ended = false;    // no task starts any more
-  bool gone = false;     // nor is one kept
-  std::condition_variable idle;
-};
-
-using QueuePtr = std::shared_ptr<Queue>;
-
 }  // namespace
 
 class Lanes::Pool {
  public:
+  // The tasks of a lane. Guarded by the pool's mutex.
+  struct Queue {
+    explicit Queue(unsigned b) : bound(std::max(1U, b)) {}
+
+    const unsigned bound;
+    std::deque<std::function<void()>> waiting;
+    unsigned running = 0;  // threads that run its tasks, or are about to
+    bool ended = false;    // no task starts any more
+    bool gone = false;     // nor is one kept
+    std::condition_variable idle;
+  };
+
+  using QueuePtr = std::shared_ptr<Queue>;
+
   Pool(const Clock& c, std::chrono::milliseconds rest, LogSink* log)
       : clock(c), rest_(rest), log_(log) {
     ::pthread_sigmask(SIG_BLOCK, nullptr, &signals_);
@@ -229,7 +229,7 @@ class Lane::Impl final : public Executor {
       : pool_(pool),
         name_(options.name),
         metrics_(options.metrics),
-        queue_(std::make_shared<Queue>(options.bound)) {
+        queue_(std::make_shared<Lanes::Pool::Queue>(options.bound)) {
     if (metrics_ != nullptr) count(0);
     if (options.watched) pool.watch(watched_.emplace(options.name, *this, pool.clock));
   }
@@ -265,7 +265,7 @@ class Lane::Impl final : public Executor {
   Lanes::Pool& pool_;
   const std::string name_;
   MetricsSink* const metrics_;
-  const QueuePtr queue_;
+  const Lanes::Pool::QueuePtr queue_;
   std::optional<WatchedExecutor> watched_;
   std::mutex count_mutex_;
   int waiting_ = 0;

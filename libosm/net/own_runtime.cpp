@@ -7,27 +7,24 @@
 #include "osm/runtime/threads.hpp"
 
 namespace osm::inline v1 {
-namespace {
-
-// Takes each value for a sign that the task goes on which records it. Calls of the API server and
-// of Vault are counted: a task may make any number of them, each of which ends in time.
-class TickingMetrics final : public MetricsSink {
- public:
-  explicit TickingMetrics(MetricsSink& metrics) : metrics_(metrics) {}
-
-  void record(const MetricDescriptor& metric, MetricLabels labels, double value) override {
-    WatchedExecutor::tick();
-    metrics_.record(metric, labels, value);
-  }
-
- private:
-  MetricsSink& metrics_;
-};
-
-}  // namespace
 
 class OwnRuntime::Parts {
  public:
+  // Takes each value for a sign that the task goes on which records it. Calls of the API server and
+  // of Vault are counted: a task may make any number of them, each of which ends in time.
+  class TickingMetrics final : public MetricsSink {
+   public:
+    explicit TickingMetrics(MetricsSink& metrics) : metrics_(metrics) {}
+
+    void record(const MetricDescriptor& metric, MetricLabels labels, double value) override {
+      WatchedExecutor::tick();
+      metrics_.record(metric, labels, value);
+    }
+
+   private:
+    MetricsSink& metrics_;
+  };
+
   explicit Parts(const OwnRuntimeOptions& options)
       : log(options.log_fd, options.least, clock, &metrics),
         io(options.threads),
