@@ -51,8 +51,7 @@ osm::Status TableSpec::load(const std::string& path) {
   osm::SharedList<osm::ServiceAccount> accounts;
   for (const osm::ServiceAccount& account : fresh.accounts) accounts.push_back(shared(account));
   next.accounts = osm::Table<osm::ServiceAccount>(std::move(accounts));
-  publish(std::move(next),
-          std::move(fresh.problems));  // rows that did not change keep their objects
+  publish(std::move(next), std::move(fresh.problems));  // unchanged rows keep their objects
   return {};
 }
 

@@ -25,7 +25,7 @@ class OSM_API MeshSpec {
  public:
   virtual ~MeshSpec() = default;
 
-  // The state now. Never null.
+  // The state now. Never null. Hold the pointer while you read what it points to.
   virtual std::shared_ptr<const SpecSnapshot> snapshot() const = 0;
 
   // Everything that was left out or not understood, and every reference to a missing object,

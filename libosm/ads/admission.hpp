@@ -56,7 +56,7 @@ class Admission {
   Verdict judge(const Peer& peer) const;
   // Gives a new or waiting stream its place, lets it wait, or ends it. Result: true if it has its
   // place now.
-  bool admit(Stream& stream);
+  [[nodiscard]] bool admit(Stream& stream);
   // Judges a served stream again, as its workload changed. Result: false if that ended it.
   bool keep(Stream& stream);
   // Ends the streams that `newer` supersedes. The caller gives `newer` its place.

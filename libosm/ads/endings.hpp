@@ -53,8 +53,8 @@ class Endings {
   void cut_stalled(SteadyTime now);
 
   // Ends the present streams within `window`, a few at a time; until then each is served. The hub
-  // asks draining(), and admits no stream from now on. `done` is
-  // called after the last one. Precondition: window >= Pacer::kTurn.
+  // asks draining(), and admits no stream from now on. `done` is called after the last one.
+  // Precondition: window >= Pacer::kTurn.
   void drain(std::chrono::nanoseconds window, std::function<void()> done);
   bool draining() const { return draining_; }
   // The streams whose proxy certificate is of another CA key.

@@ -91,7 +91,7 @@ bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) 
 }
 
 // The keys of all objects whose values differ, ordered; removed ones, Namespaces and the MeshConfig
-// included.
+// by its own name included.
 std::vector<ObjectKey> differing(const SpecSnapshot& before, const SpecSnapshot& after);
 // The same, with false for each object that `after` does not have.
 std::map<ObjectKey, bool> differences(const SpecSnapshot& before, const SpecSnapshot& after);

@@ -62,7 +62,9 @@ ads::MeshPtr MeshVariant::without(const ObjectSet& objects) {
   MeshConfig config = *newest_->objects->config;
   config.proxy = without_config(config.proxy);
   absent.config = std::make_shared<const MeshConfig>(std::move(config));
-  objects_ = std::make_shared<const SpecSnapshot>(model::mixed(absent, *newest_->objects, objects));
+  SpecSnapshot left = model::mixed(absent, *newest_->objects, objects);
+  left.synced = true;  // there is a mesh of it
+  objects_ = std::make_shared<const SpecSnapshot>(std::move(left));
   if (auto fresh = builder_.build()) return last_ = std::move(fresh);
   if (!last_ || last_->changes.empty()) return last_;
   // The same mesh, which nothing has changed since the last call.

@@ -41,6 +41,9 @@ PublishedSpec::~PublishedSpec() = default;
 
 void PublishedSpec::publish(SpecSnapshot next, std::vector<Problem> problems) {
   const auto before = snapshot();
+  std::sort(next.namespaces.begin(), next.namespaces.end());
+  next.namespaces.erase(std::unique(next.namespaces.begin(), next.namespaces.end()),
+                        next.namespaces.end());
   model::for_each_table([&](auto table) {
     if (&(next.*table).list() != &((*before).*table).list())
       next.*table = sharing((*before).*table, next.*table);

@@ -329,8 +329,7 @@ TEST_SUITE("catalog::MeshBuilder") {
           before->services.find(service_name("store")));
   }
 
-  // Providers read the specification, so their events may come before its own.
-  TEST_CASE("a Service that is deleted goes with its endpoints, whichever event comes first") {
+  TEST_CASE("a Service that is deleted goes with its endpoints") {
     Shop shop;
     const ObjectKey store{kinds::kService, kNs, "store"};
     const auto& after = shop.after([&] {

@@ -61,6 +61,14 @@ const ObjectKey kWeb{kinds::kHttpRouteGroup, kNs, "web"};
 }  // namespace
 
 TEST_SUITE("nack_provenance::MeshVariant") {
+  TEST_CASE("a mesh has variants also while its specification is incomplete again") {
+    Followed mesh;
+    mesh.spec.set_synced(false);
+    mesh.spec.put(service("third", "10.1.0.3"));
+    mesh.next();
+    CHECK(mesh.variant.without({kWeb}) != nullptr);
+  }
+
   TEST_CASE("without nothing it is the mesh of all, without an object it lacks that alone") {
     Followed f;
     CHECK(f.paths({}) == Paths{"buyer/buy", "seller/sell"});

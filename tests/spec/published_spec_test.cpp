@@ -92,7 +92,7 @@ TEST_SUITE("spec::PublishedSpec") {
     Mesh mesh;
     SpecSnapshot next = shop();
     next.targets = next.targets.without({"shop", "buyer"}).with(target("middle", "buyer"));
-    next.namespaces.insert(next.namespaces.begin(), "annex");
+    next.namespaces.insert(next.namespaces.end(), {"annex", "shop"});
     MeshConfig config;
     config.proxy.permissive = true;
     next.config = std::make_shared<const MeshConfig>(config);

@@ -21,7 +21,8 @@ namespace osm::inline v1 {
 struct SpecSnapshot {
   bool synced = false;  // the first complete list of every kind has been read
   // The MeshConfig's. Its namespace is the control plane's own: policies in it may concern the
-  // whole mesh. Empty: no namespace is special.
+  // whole mesh. Empty: no namespace is special. It never changes. With a namespace its name is
+  // osm-mesh-config, by which status and refusals know it.
   ObjectKey config_key{kinds::kMeshConfig, {}, {}};
   // The last valid MeshConfig; defaults if there never was one. Never null.
   std::shared_ptr<const MeshConfig> config = std::make_shared<const MeshConfig>();
@@ -38,7 +39,9 @@ struct SpecSnapshot {
 
 // One change of a MeshSpec.
 struct SpecChange {
-  std::shared_ptr<const SpecSnapshot> snapshot;  // the state after the change; never null
+  // The state after the change; never null. MeshSpec::snapshot() may be newer, and so may the state
+  // of a change that was told before, if several threads or callbacks made changes.
+  std::shared_ptr<const SpecSnapshot> snapshot;
   // The objects whose values differ, ordered; removed ones, Namespaces and the MeshConfig too.
   // Empty: only `synced` or the problems differ.
   std::vector<ObjectKey> keys;
