@@ -211,9 +211,9 @@ class Lanes::Pool {
   sigset_t signals_;  // blocked where it was made, and so on its threads
   mutable std::mutex mutex_;
   std::list<Worker> workers_;
-  std::vector<Worker*> idle_;             // in the order in which they became idle
-  std::deque<QueuePtr> without_thread_;   // each counts as `running`
-  std::thread ended_;                     // the last one that ended
+  std::vector<Worker*> idle_;            // in the order in which they became idle
+  std::deque<QueuePtr> without_thread_;  // each counts as `running`
+  std::thread ended_;                    // the last one that ended
   std::condition_variable none_;
   std::vector<const WatchedExecutor*> watched_;
   bool stopping_ = false;

@@ -18,13 +18,28 @@ using namespace osm::fuzz;
 
 namespace {
 
-constexpr std::array<std::string_view, 22> kPaths{
-    "/v1/version",       "/v1/proxies",        "/v1/proxies/config_dump", "/v1/policy/check",
-    "/v1/problems",      "/v1/certificates",   "/v1/certificates/rotate", "/v1/vm/bootstrap",
-    "/v1/status",        "/v1/vm/subject",     "/v1/policy/explain",      "/v1/objects",
-    "/v1/objects/apply", "/v1/objects/delete", "/v1/vm/tokens",           "/v1/providers",
-    "/v1/graph",         "/v1/denied",         "/v1/roots",               "/v1/roots/distrust",
-    "/v1/vm/drain",      "/v1/vm/drained"};
+constexpr std::array<std::string_view, 22> kPaths{"/v1/version",
+                                                  "/v1/proxies",
+                                                  "/v1/proxies/config_dump",
+                                                  "/v1/policy/check",
+                                                  "/v1/problems",
+                                                  "/v1/certificates",
+                                                  "/v1/certificates/rotate",
+                                                  "/v1/vm/bootstrap",
+                                                  "/v1/status",
+                                                  "/v1/vm/subject",
+                                                  "/v1/policy/explain",
+                                                  "/v1/objects",
+                                                  "/v1/objects/apply",
+                                                  "/v1/objects/delete",
+                                                  "/v1/vm/tokens",
+                                                  "/v1/providers",
+                                                  "/v1/graph",
+                                                  "/v1/denied",
+                                                  "/v1/roots",
+                                                  "/v1/roots/distrust",
+                                                  "/v1/vm/drain",
+                                                  "/v1/vm/drained"};
 
 // Says that it writes: the next input finds the same mesh.
 class Writer final : public spec::ObjectWriter {

@@ -46,6 +46,7 @@ class OSM_API Lanes {
   std::unique_ptr<Pool> pool_;
 };
 
+// What a lane is for, and how much it may do at once.
 struct LaneOptions {
   std::string name;                // the work of its tasks, for Lanes::hanging()
   unsigned bound = 1;              // number of tasks that run at once, at least 1
@@ -53,6 +54,7 @@ struct LaneOptions {
   MetricsSink* metrics = nullptr;  // receives osm_queue_length{queue=name}; null: nobody does
 };
 
+// A bounded share of the threads, as an executor.
 class OSM_API Lane final : public Executor {
  public:
   // Lifetime: `lanes` and the metrics outlive it. Blocking: no.

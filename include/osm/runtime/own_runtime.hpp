@@ -43,9 +43,9 @@ class OSM_API OwnRuntime : public Runtime {
   OwnRuntime(const OwnRuntime&) = delete;
   OwnRuntime& operator=(const OwnRuntime&) = delete;
 
-  // Parts of the Runtime with their own types: `executor` to watch descriptors or serve HTTP, the
-  // lanes, of which `blocking` is one, `log` to change the level, the values of `metrics` to expose
-  // them.
+  // All are parts of the Runtime with their own types: `executor` to watch descriptors or serve
+  // HTTP, the lanes, of which `blocking` is one, `log` to change the level, the values of `metrics`
+  // to expose them.
   // Thread: any. Blocking: no.
   net::AsioExecutor& asio() const;
   net::Lanes& lanes() const;

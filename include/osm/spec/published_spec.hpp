@@ -16,8 +16,8 @@ class OSM_API PublishedSpec : public MeshSpec {
   ~PublishedSpec() override;
 
   // The next state, as a whole; namespaces may be in any order. Values that equal the former ones
-  // keep the former pointers, and so do tables. Subscribers run in this call; without a difference there is none.
-  // Thread: one at a time. Blocking: for the subscribers' callbacks.
+  // keep the former pointers, and so do tables. Subscribers run in this call; without a difference
+  // there is none. Thread: one at a time. Blocking: for the subscribers' callbacks.
   void publish(SpecSnapshot next, std::vector<Problem> problems = {});
 
   std::shared_ptr<const SpecSnapshot> snapshot() const override;

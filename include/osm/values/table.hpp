@@ -29,7 +29,7 @@ decltype(auto) key_in_table(const T& value) {
     return (value.name);
   }
 }
-template <class Tag>
+template <class Tag>  // a name is its own key
 const NamespacedName<Tag>& key_in_table(const NamespacedName<Tag>& name) {
   return name;
 }
@@ -61,10 +61,10 @@ class Table {
     return at != end() && key_in_table(**at) == key ? *at : nullptr;
   }
 
-  auto begin() const { return list().begin(); }
-  auto end() const { return list().end(); }
-  std::size_t size() const { return list().size(); }
-  bool empty() const { return list().empty(); }
+  auto begin() const { return list().begin(); }       // of the values, ordered by key
+  auto end() const { return list().end(); }           // behind the last value
+  std::size_t size() const { return list().size(); }  // number of values
+  bool empty() const { return list().empty(); }       // true without a value
   // All values. Lifetime, also of begin(): while a table shares them.
   const SharedList<T>& list() const {
     static const SharedList<T> kNone;
