@@ -1,11 +1,11 @@
 // An ADS client that behaves as Envoy 1.40 was seen to: it applies the good members of what it
-// refuses, uses a cluster once it is warm, holds back its CDS requests while any of them warms, on a
-// new stream too, and asks for listeners once all are warm. In SotW it re-asks for the endpoints of
-// a changed cluster with a request that looks like an ACK, sends names in any order, can send two
-// first requests of a type, and neither accepts nor refuses a response of a type of which it watches
-// nothing any more. In delta it asks nothing for a changed cluster, removes what a refused response
-// removes, and claims none of its good members. Polices the server: nonces go up by one, only what
-// was subscribed is sent, nothing twice.
+// refuses, uses a cluster once it is warm, holds back its CDS requests while any of them warms, on
+// a new stream too, and asks for listeners once all are warm. In SotW it re-asks for the endpoints
+// of a changed cluster with a request that looks like an ACK, sends names in any order, can send
+// two first requests of a type, and neither accepts nor refuses a response of a type of which it
+// watches nothing any more. In delta it asks nothing for a changed cluster, removes what a refused
+// response removes, and claims none of its good members. Polices the server: nonces go up by one,
+// only what was subscribed is sent, nothing twice.
 #pragma once
 
 #include <doctest/doctest.h>
