@@ -1,11 +1,11 @@
 // An ADS client that behaves as Envoy 1.40 was seen to: it applies the good members of what it
-// refuses, holds back its CDS requests while clusters warm, on a new stream too, and asks for
-// listeners once they are warm. In SotW it re-asks for the endpoints of a changed cluster with a
-// request that looks like an ACK, sends names in any order, can send two first requests of a type,
-// and neither accepts nor refuses a response of a type of which it watches nothing any more. In
-// delta it asks nothing for a changed cluster, removes what a refused response removes, and claims
-// none of its good members. Polices the server: nonces go up by one, only what was subscribed is
-// sent, nothing twice.
+// refuses, uses a cluster once it is warm, holds back its CDS requests while any of them warms, on
+// a new stream too, and asks for listeners once all are warm. In SotW it re-asks for the endpoints
+// of a changed cluster with a request that looks like an ACK, sends names in any order, can send
+// two first requests of a type, and neither accepts nor refuses a response of a type of which it
+// watches nothing any more. In delta it asks nothing for a changed cluster, removes what a refused
+// response removes, and claims none of its good members. Polices the server: nonces go up by one,
+// only what was subscribed is sent, nothing twice.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -325,9 +325,18 @@ class FakeEnvoy {
     ask(type);
   }
 
+  // Envoy uses a cluster as soon as that one is warm (ClusterManagerImpl::clusterWarmingToActive).
+  // It goes on with CDS when all are (ClusterManagerImpl::updateClusterCounts).
   void settle() {
+    const auto here = [&](const ads::EncodedResource::Reference& reference) {
+      return reference.type != XdsType::kSecret ||
+             of(XdsType::kSecret).applied.contains(reference.name);
+    };
+    for (const auto& [name, cluster] : of(XdsType::kCluster).applied)
+      if (!waiting_for_endpoints_.contains(name) &&
+          std::all_of(cluster->references.begin(), cluster->references.end(), here))
+        warm_.insert(name);
     if (warming()) return;
-    for (const auto& [name, cluster] : of(XdsType::kCluster).applied) warm_.insert(name);
     outgoing_.insert(outgoing_.end(), cds_answers_.begin(), cds_answers_.end());
     cds_answers_.clear();
     subscribe(XdsType::kListener);
