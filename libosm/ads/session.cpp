@@ -179,6 +179,7 @@ std::optional<Response> Session::next_response(SteadyTime now, std::uint64_t gen
     if (!of(type).claim || !of(type).base) continue;
     variant_ == XdsVariant::kDelta ? judge_delta(type) : judge_sotw(type);
   }
+  keep_promised_endpoints();
   for (XdsType type : kXdsTypes)
     if (auto response = due(type, now)) return response;
   return std::nullopt;
@@ -266,8 +267,11 @@ void Session::undeliver(XdsType type, const NameSet& names) {
   TypeState& s = of(type);
   if (names.empty()) return;
   if (s.delivered) s.delivered = without(s.delivered, names);
-  const bool unheard = !s.subscribed() || s.claim;
-  if (variant_ == XdsVariant::kDelta && unheard) doubt_endpoints(names);
+  if (variant_ == XdsVariant::kSotw || (s.sent && !s.claim)) return;
+  doubt_endpoints(names);
+  if (!s.base) return;
+  const ResourceSetPtr now = only(s.base, names);
+  promised_ = promised_ ? merged(promised_, now->resources()) : now;
 }
 
 // --- reports ---

@@ -276,6 +276,7 @@ class Session {
   static ResourceSetPtr thawed(const TypeState& s, const ResourceSetPtr& set);
   ResourceSetPtr expanded(const ResourceSetPtr& base, SteadyTime now);
   ResourceSetPtr with_used_endpoints(const ResourceSetPtr& base);
+  void keep_promised_endpoints();
   NameSet clusters_in_use() const;
   bool knows_users();
   void note_warming(const ResourceSet& goal, SteadyTime now);
@@ -324,6 +325,8 @@ class Session {
   std::optional<SteadyTime> leftovers_since_;
   // Delta only: endpoints that clusters wait for, or may wait for, though they are claimed.
   NameSet rewarmed_;
+  // Delta only: endpoints, as they were, of clusters that were sent before any endpoints.
+  ResourceSetPtr promised_;
 };
 
 // CDS and LDS: a proxy holds all resources, unless it names some.

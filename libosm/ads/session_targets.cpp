@@ -170,6 +170,17 @@ ResourceSetPtr Session::with_used_endpoints(const ResourceSetPtr& base) {
   return result = merged(base, std::move(used));
 }
 
+// A cluster that was sent waits for its endpoints also if they leave the mesh before the proxy's
+// first request for endpoints is answered. They count as sent, so that they stay with the cluster.
+void Session::keep_promised_endpoints() {
+  TypeState& s = of(XdsType::kEndpoint);
+  if (!promised_ || !s.subscribed() || !s.base) return;
+  const ResourceSetPtr left = filtered(
+      only(promised_, *s.names), [&](const EncodedResource& r) { return !s.base->find(r.name); });
+  if (!left->empty()) s.sent = s.sent ? merged(left, s.sent->resources()) : left;
+  promised_ = nullptr;
+}
+
 // A proxy that reconnects behind a change holds older listeners and routes, of which it tells the
 // versions only. It holds none any more when it has acknowledged all of them.
 bool Session::knows_users() {

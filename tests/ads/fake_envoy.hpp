@@ -160,6 +160,12 @@ class FakeEnvoy {
                        [&](const std::string& name) { return !secrets.applied.contains(name); });
   }
 
+  // All endpoints that it waits for are gone, and it asks for clusters after that only.
+  bool waits_in_vain(const std::function<bool(const std::string&)>& gone) const {
+    return !types_[index_of(XdsType::kCluster)].asked && !waiting_for_endpoints_.empty() &&
+           std::all_of(waiting_for_endpoints_.begin(), waiting_for_endpoints_.end(), gone);
+  }
+
   // After Envoy's initial_fetch_timeout. False: nothing warmed.
   bool gives_up_warming() {
     if (waiting_for_endpoints_.empty()) return false;
@@ -279,6 +285,11 @@ class FakeEnvoy {
 
   void note_starved(const Response& response) {
     if (response.type != XdsType::kEndpoint) return;
+    // The server knows neither its clusters nor those endpoints: nothing else ends the wait.
+    if (waits_in_vain([&](const std::string& name) {
+          return std::count(response.removed.begin(), response.removed.end(), name) > 0;
+        }))
+      return;
     for (const std::string& name : response.removed)
       for (XdsType by : {XdsType::kListener, XdsType::kRoute})
         starved += applied(XdsType::kEndpoint).contains(name) &&
