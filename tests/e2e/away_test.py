@@ -31,7 +31,7 @@ class Away(meshcase.MeshCase):
         )
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+        self.start_ledger(self.server, TCP)
         for machine in (self.client, self.other):
             self.wait_for_status(machine, 200, HOST)
 

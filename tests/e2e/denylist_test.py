@@ -41,7 +41,7 @@ class Denylist(meshcase.MeshCase):
     def start(self):
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+        self.start_ledger(self.server, TCP)
         for machine in (self.client, self.friend):
             self.wait_for_status(machine, 200, HOST)
         self.thief = WorkloadCertificate(self.client, Switch.ADDRESS, ADS_PORT, self.rig.directory)

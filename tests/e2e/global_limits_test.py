@@ -64,7 +64,7 @@ class GlobalLimits(meshcase.MeshCase):
         self.start_mesh()
         for server in self.servers:
             server.run("app", "/usr/bin/env", f"VERSION={server.name}", sys.executable, str(APP), "--port", str(HTTP))
-            server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+            self.start_ledger(server, TCP)
         for server in self.servers:
             wait_for(f"{server.name} answers", lambda: f'"{server.name}"' in self.client.get(HOST, HTTP, "/work")[1])
         wait_for("the ledger answers", lambda: self.ask_ledger(self.client, ADDRESS, TCP))

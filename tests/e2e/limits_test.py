@@ -54,7 +54,7 @@ class Limits(meshcase.MeshCase):
         )
         self.start_mesh()
         self.server.run("app", sys.executable, str(APP), "--port", str(HTTP))
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+        self.start_ledger(self.server, TCP)
         for host in (HOST, APEX):
             self.wait_for_status(self.client, 200, host, "/work")
         self.wait_for_ledger()

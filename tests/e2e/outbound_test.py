@@ -33,7 +33,7 @@ class Outbound(meshcase.MeshCase):
         )
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+        self.start_ledger(self.server, TCP)
         self.wait_for_status(self.client, 200, "server.server")
         self.wait_for_status(self.client, 200, f"other-{SERVICES - 1}.server")
         self.wait_until_synced()

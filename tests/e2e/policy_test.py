@@ -35,7 +35,7 @@ class Policy(meshcase.MeshCase):
         self.write_access("buyer", ("TCPRoute", "ledger", None), name="buyer-ledger")
         self.start_mesh()
         self.serve(self.server)
-        self.server.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+        self.start_ledger(self.server, TCP)
         self.wait_for_status(self.reader, 200, HOST)
         self.wait_for_status(self.buyer, 200, HOST, "/buy-a-book/new")
 

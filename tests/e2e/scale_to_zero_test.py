@@ -32,7 +32,7 @@ class ScaleToZero(meshcase.MeshCase):
         self.start_mesh()
         self.serve(self.shop)
         for machine in (self.shop, self.bank):
-            machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+            self.start_ledger(machine, TCP)
         self.wait_for_status(self.client, 200, "web.shop")
 
     def wait_for_note(self, address):

@@ -42,7 +42,7 @@ class Split(meshcase.MeshCase):
         self.start_mesh()
         for machine in self.servers:
             self.serve(machine, version=machine.name)
-            machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{TCP}")
+            self.start_ledger(machine, TCP)
 
     @staticmethod
     def service(name, cluster_ip, selector):

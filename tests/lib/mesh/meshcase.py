@@ -10,6 +10,7 @@ import unittest
 
 from lib.mesh import objects
 from lib.mesh.rig import REFUSED, XDS, Programs, Rig
+from lib.net.ports import listening
 from lib.net.processes import NotYet, wait_for
 
 PORT = 14001
@@ -148,6 +149,11 @@ class MeshCase(unittest.TestCase):
             "--listen",
             f"127.0.0.1:{port}",
         )
+
+    def start_ledger(self, machine, port=7000):
+        """A server of lines over TCP, which listens when this returns."""
+        ledger = machine.run("ledger", self.rig.programs.bookstore, "ledger", "--listen", f"127.0.0.1:{port}")
+        wait_for("the ledger listens", lambda: port in listening(ledger.pid), 10)
 
     def wait_for_status(self, machine, wanted, host, path="/books-bought", port=PORT, timeout=10):
         """Until `machine` gets `wanted`, a status or REFUSED, for a GET."""
