@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A daemon whose API server is away, or gives it no Role, serves health, tells the reason, and ends at once
-on a signal.
+"""A daemon whose API server is away, or gives it no Role, serves health and takes no body there, tells the
+reason, and ends at once on a signal.
 
 usage: late_test.py --bin DIRECTORY
 """
@@ -41,8 +41,8 @@ class Late(DaemonTest):
         }[program]
         return ["--kubeconfig", self.kubeconfig, *flags]
 
-    def start_daemon(self, program, first=WAITS):
-        daemon = Daemon(self.bin / program, *self.flags(program), first=first)
+    def start_daemon(self, program, first=WAITS, flags=None):
+        daemon = Daemon(self.bin / program, *(flags or self.flags(program)), first=first)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.stop(signal.SIGKILL))
         return daemon
 
@@ -68,6 +68,20 @@ class Late(DaemonTest):
                     r'code="unavailable",.*file="certificate authority".*\} 1$',
                 )
                 self.assert_ends_at_once(daemon)
+
+    def test_the_monitor_port_refuses_a_request_at_the_length_of_its_body(self):
+        reconciler = ["--reconcile-only", "--kubeconfig", self.kubeconfig]
+        for daemon in (
+            self.start_daemon("osm-controller"),
+            self.start_daemon("osm-injector"),
+            self.start_daemon("osm-controller", "osm-controller started", reconciler),
+        ):
+            for length, status in (("0", 405), ("1", 413)):
+                with self.subTest(daemon.process.args, length=length):
+                    # The body is never sent.
+                    answer = daemon.http("/metrics", "POST", {"Content-Length": length})
+                    self.assertEqual(answer[0], status, answer)
+            self.assertEqual(daemon.http("/health/alive")[0], 200)
 
     def test_each_reason_is_logged_once_and_a_missing_role_is_one(self):
         for program in ("osm-controller", "osm-injector"):

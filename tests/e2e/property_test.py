@@ -14,7 +14,6 @@ usage: property_test.py --bin DIRECTORY --envoy FILE
 
 import collections
 import contextlib
-import json
 import math
 import os
 import pathlib
@@ -25,7 +24,7 @@ import threading
 import time
 
 from lib import run
-from lib.mesh import admin, answering_app, changes, meshcase
+from lib.mesh import admin, answering_app, changes, meshcase, shrinking
 from lib.mesh.balancer import Balancer
 from lib.mesh.environments import TwoOverEtcd
 from lib.mesh.judging import Era, Judge, Timeline
@@ -407,58 +406,6 @@ class Property(meshcase.MeshCase):
             60,
         )
 
-    # -- shrinking ------------------------------------------------------------------------------
-    def shrunk(self, sequence, steps, timed_out):
-        """(numbers of the steps that are left, the faults) of a sequence that failed. The steps are
-        tried without some of them, until the time is over. `timed_out`: what did not come in time counts."""
-        until, faults = time.monotonic() + MOST_SHRINKING, []
-
-        def fails(tried):
-            some = sequence._replace(steps=[sequence.steps[number] for number in tried])
-            for _ in range(2):  # each run has another timing
-                if time.monotonic() > until:
-                    return False
-                found = [(record, sentence) for record, sentence in self.faults_of(some) if record or timed_out]
-                if found:
-                    faults[:] = found
-                    return True
-            return False
-
-        left, size = list(steps), max(1, len(steps) // 2)
-        while time.monotonic() < until:
-            for at in range(0, len(left), size):
-                fewer = left[:at] + left[at + size :]
-                if fails(fewer):
-                    left = fewer
-                    break
-            else:
-                if size == 1:
-                    break
-                size //= 2
-        return left, faults
-
-    def report(self, number, sequence, steps, found):
-        left, again = self.shrunk(sequence, steps, any(record is None for record, _ in found))
-        lines = [f"sequence {number} of OSM_TEST_SEED={run.seed()}: {len(found)} requests"]
-        lines.append(
-            f"fails with {len(left)} of its {len(sequence.steps)} steps:" if again else "did not fail again, by steps:"
-        )
-        for step_number in left:
-            step = sequence.steps[step_number]
-            shown = step.act or ("put" if step.put else "delete", *changes.key_of(step.put or step.delete))
-            lines.append(f"  {step_number} {step.kind}: {' '.join(map(str, shown))}")
-            if step.put:
-                lines.append(f"    {json.dumps(step.put['spec'] if 'spec' in step.put else step.put)}")
-        lines.append(f"lagging: {sequence.lagging}; places: {sequence.places}")
-        lines.append(
-            f"repeat: OSM_TEST_SEED={run.seed()} OSM_TEST_SEQUENCE={number}:{','.join(map(str, left))} "
-            "PYTHONPATH=tests tests/e2e/property_test.py --bin build/release/bin"
-        )
-        # Last, since logs are cut at their begin.
-        lines += ["with these steps:"] * bool(again) + [f"  {sentence}" for _, sentence in again[:SHOWN]]
-        lines += ["at first:", *(f"  {sentence}" for _, sentence in found[:SHOWN])]
-        return "\n".join(lines)
-
     # -- the run --------------------------------------------------------------------------------
     def test_no_change_fails_a_request_that_it_leaves_allowed_or_leaves_a_denied_one_answered(self):
         reports, began = [], time.monotonic()
@@ -469,7 +416,7 @@ class Property(meshcase.MeshCase):
             steps = [int(step) for step in some.split(",")] if some else range(len(sequence.steps))
             tried = sequence._replace(steps=[sequence.steps[step] for step in steps])
             if found := self.faults_of(tried):
-                reports.append(self.report(number, sequence, steps, found))
+                reports.append(shrinking.report(number, sequence, steps, found, self.faults_of, MOST_SHRINKING, SHOWN))
                 print(reports[-1], flush=True)
                 if len(reports) == MOST_REPORTED:
                     break

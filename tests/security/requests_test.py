@@ -9,8 +9,10 @@ client's workload certificate.
 usage: requests_test.py --bin DIRECTORY --envoy FILE
 """
 
+import functools
 import http.client
 import socket
+import ssl
 import threading
 import urllib.parse
 
@@ -21,9 +23,10 @@ import hpack
 from hyperframe.frame import Frame, GoAwayFrame, HeadersFrame, RstStreamFrame, SettingsFrame
 
 from lib.mesh import meshcase, objects
+from lib.mesh.authority import Authority
 from lib.mesh.rig import ADS_PORT
 from lib.mesh.xds_client import WorkloadCertificate
-from lib.net.http2 import CLOSED, PREFACE, block
+from lib.net.http2 import CLOSED, PREFACE, block, client_context
 from lib.net.netns import Switch
 from lib.net.processes import wait_for
 
@@ -112,7 +115,9 @@ ODD = get(b"/a%2Fb//c/../%61", method=b"PUT")
 CHUNKS, CHUNKED = b"0\r\n\r\n" + HIDDEN, b"transfer-encoding: chunked"
 NOTHING = None
 FORGED = b"By=x;URI=spiffe://cluster.local/ns/payments/sa/admin"
-ANY_NAME = get(BOOKS, b"x_forwarded_client_cert: " + FORGED, b"X-Forwarded_Client-Cert: " + FORGED, b"x_level: admin")
+CALLERS = (b"x_forwarded_client_cert: ", b"X-Forwarded_Client-Cert: ", b"X-Forwarded-Client-Cert: ")
+ANY_NAME = get(BOOKS, *(name + FORGED for name in CALLERS), b"x_level: admin")
+ANYWHERE = "IPRange", "10.200.0.0/16"  # every machine of the test
 
 # kind: (request, the target that the application sees)
 PATHS = {
@@ -406,21 +411,28 @@ class Requests(meshcase.MeshCase):
                 self.check(kinds)
 
     # -- names of headers -----------------------------------------------------------------------
-    def test_an_underscore_in_a_headers_name_is_refused(self):
-        self.rig.mesh.write(
-            "ingress.yaml",
-            objects.ingress_backend(
-                "server", "in", {("server", PORT): {"protocol": "http"}}, ("IPRange", "10.200.0.0/16")
-            ),
-        )
-        outsider = self.rig.switch.plug_in("outsider", "10.200.0.99")
-        self.addCleanup(outsider.delete)
-        ways = self.ways | {"ingress": lambda: outsider.connect(self.server.address, PORT, timeout=5)}
+    @functools.cached_property
+    def outsider(self):
+        """A machine without a sidecar."""
+        made = self.rig.switch.plug_in("outsider", "10.200.0.99")
+        self.addCleanup(made.delete)
+        return made
+
+    def dial_ingress(self):
+        return self.outsider.connect(self.server.address, PORT, timeout=5)
+
+    def open_ingress(self, dial, source, **rule):
+        """Writes an IngressBackend of the server, and waits until it admits requests."""
+        self.rig.mesh.write("ingress.yaml", objects.ingress_backend("server", "in", {("server", PORT): rule}, source))
         wait_for(
             "the ingress is open",
-            lambda: self.send(ways["ingress"], get(BOOKS)) == 200,
-            retry=(ConnectionError, http.client.HTTPException),
+            lambda: self.send(dial, get(BOOKS)) == 200,
+            retry=(ConnectionError, ssl.SSLError, http.client.HTTPException),
         )
+
+    def test_an_underscore_in_a_headers_name_is_refused(self):
+        ways = self.ways | {"ingress": self.dial_ingress}
+        self.open_ingress(self.dial_ingress, ANYWHERE, protocol="http")
         self.app.heard.clear()
         names = (b"x_forwarded_client_cert", b"X-Forwarded_Client-Cert", b"X_Level", b"any_", b"_")
         for way, dial in ways.items():
@@ -489,21 +501,40 @@ class Requests(meshcase.MeshCase):
     def test_a_service_that_takes_any_header_name_gets_one_caller(self):
         self.write_service("strict", "unchecked")
         wait_for("the request passes", lambda: self.send(self.ways["through the client's Envoy"], ANY_NAME) == 200)
-        any_name = fields(BOOKS, (b"x_forwarded_client_cert", FORGED), (b"x_level", b"admin"))
-        for protocol, send, request in (("HTTP/1.1", self.send, ANY_NAME), ("HTTP/2", send_http2, any_name)):
-            for way, dial in self.ways.items():
+        self.check_any_name(self.ways, b"uri=spiffe://cluster.local/ns/client/sa/client")
+        self.open_ingress(self.dial_ingress, ANYWHERE, protocol="http")
+        self.check_any_name({"ingress": self.dial_ingress}, None)
+        mesh_ca = Authority(self.rig.directory / "mesh-ca", self.rig.state / "ca" / "ca.pem")
+        name, uri = "gateway.edge.cluster.local", "spiffe://cluster.local/osm/gateway/edge"
+        context = client_context(identity=mesh_ca.named("gateway", f"DNS:{name}", f"URI:{uri}"), alpn="http/1.1")
+
+        def dial_with_certificate():
+            return context.wrap_socket(self.dial_ingress(), server_hostname="shop.example.com")
+
+        self.open_ingress(dial_with_certificate, ("AuthenticatedPrincipal", name), protocol="https")
+        self.check_any_name({"ingress with a certificate": dial_with_certificate}, b"uri=" + uri.encode(), ["HTTP/1.1"])
+        self.assertEqual(self.explain("X_Level: gold")["verdict"], "allowed")
+
+    def check_any_name(self, ways, caller, protocols=("HTTP/1.1", "HTTP/2")):
+        """Names with an underscore pass, but of all spellings of x-forwarded-client-cert only the server's own, of
+        `caller`. None: no spelling arrives."""
+        names = (b"x_forwarded_client_cert", FORGED), (b"x-forwarded-client-cert", FORGED), (b"x_level", b"admin")
+        kinds = {"HTTP/1.1": (self.send, ANY_NAME), "HTTP/2": (send_http2, fields(BOOKS, *names))}
+        for protocol in protocols:
+            send, request = kinds[protocol]
+            for way, dial in ways.items():
                 with self.subTest(way, protocol=protocol):
                     self.app.heard.clear()
                     self.assertEqual(send(dial, request), 200)
-                    head = self.app.heard[0]
+                    [head] = self.app.heard
                     self.assertTrue(head[0].endswith(protocol.encode()), head)
                     self.assertEqual(values(head, b"x_level"), [b"admin"])
-                    names = [line.lower().replace(b"_", b"-") for line in head]
-                    callers = [line for line in names if line.startswith(b"x-forwarded-client-cert")]
-                    self.assertEqual(len(callers), 1, head)
-                    self.assertNotIn(b"ns/payments", callers[0])
-                    self.assertIn(b"uri=spiffe://cluster.local/ns/client/sa/client", callers[0])
-        self.assertEqual(self.explain("X_Level: gold")["verdict"], "allowed")
+                    lines = [line.lower().replace(b"_", b"-") for line in head]
+                    callers = [line for line in lines if line.startswith(b"x-forwarded-client-cert")]
+                    self.assertEqual(len(callers), 0 if caller is None else 1, head)
+                    for line in callers:
+                        self.assertNotIn(b"ns/payments", line)
+                        self.assertIn(caller, line)
 
     def explain(self, headers, path=BOOKS, destination="server/server", **more):
         asked = {"source": "client/client", "destination": destination, "path": path.decode(), **more}

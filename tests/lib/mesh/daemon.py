@@ -47,10 +47,10 @@ class Daemon:
     def log(self, part):
         return [line for line in list(self.lines) if part in line["message"]]
 
-    def http(self, path, method="GET"):
+    def http(self, path, method="GET", headers=None):
         connection = http.client.HTTPConnection(self.addresses["http_address"], timeout=20)
         with contextlib.closing(connection):
-            connection.request(method, path)
+            connection.request(method, path, headers=headers or {})
             response = connection.getresponse()
             return response.status, response.read().decode()
 
