@@ -78,7 +78,7 @@ bool Session::subscribe(XdsType type, const Request& request) {
 void Session::refuse_sotw(XdsType type) {
   TypeState& s = of(type);
   const bool stand_in_refused = is_whole(type) && withheld(type) && s.sent == s.good;
-  if (stand_in_refused || s.acked) s.good = stand_in_refused ? nullptr : s.acked;
+  s.good = stand_in_refused ? nullptr : s.acked;
   // A kept cluster may be the cause: send the set once more without it.
   if (type == XdsType::kCluster && sent_expanded_) {
     expansion_refused_ = s.sent_base;
