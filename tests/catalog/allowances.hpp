@@ -20,10 +20,13 @@ inline std::set<std::string> allowances(const model::MeshSnapshot& mesh) {
   std::set<std::string> out;
   if (mesh.config.proxy.egress) out.insert("egress");
   if (mesh.config.proxy.permissive) out.insert("anybody");
-  for (const auto& service : mesh.services)
+  for (const auto& service : mesh.services) {
     for (const MeshService& port : service->ports)
       out.insert("port " + service->name.str() + ':' + std::to_string(number(port.port)) + '>' +
                  std::to_string(number(port.target_port)));
+    if (service->http_paths == HttpPaths::kUnchecked)
+      out.insert("port " + service->name.str() + " with unchecked paths");
+  }
   for (const auto& policy : mesh.policies)
     for (const InboundTrafficPolicy& inbound : policy->inbound)
       for (const ServiceIdentity& source : inbound.sources) {

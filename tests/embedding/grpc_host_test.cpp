@@ -7,16 +7,27 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "ads/grpc_client.hpp"
 #include "embedding/host.hpp"
+#include "osm/certificate/kept_certificate.hpp"
+#include "osm/executor.hpp"
+#include "osm/mesh_cataloger.hpp"
+#include "osm/mesh_spec.hpp"
+#include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
 
 using namespace osm;
 using namespace osm::embedding_test;
@@ -56,6 +67,55 @@ class SilentClient {
 
  private:
   int fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+};
+
+// Counts the uses of what was lent, from the end of the mesh on.
+struct Lent {
+  std::atomic<bool> ended = false;
+  std::atomic<int> uses = 0;
+
+  void note() { uses += ended ? 1 : 0; }
+};
+
+class LentExecutor final : public Executor {
+ public:
+  LentExecutor(Executor& executor, Lent& lent) : executor_(executor), lent_(lent) {}
+
+  void post(std::function<void()> task) override {
+    lent_.note();
+    executor_.post(std::move(task));
+  }
+  Subscription post_after(std::chrono::nanoseconds delay, std::function<void()> task) override {
+    lent_.note();
+    return executor_.post_after(delay, std::move(task));
+  }
+  bool running_in_this_thread() const override { return executor_.running_in_this_thread(); }
+
+ private:
+  Executor& executor_;
+  Lent& lent_;
+};
+
+class LentSpec final : public MeshSpec {
+ public:
+  LentSpec(MeshSpec& spec, Lent& lent) : spec_(spec), lent_(lent) {}
+
+  std::shared_ptr<const SpecSnapshot> snapshot() const override {
+    lent_.note();
+    return spec_.snapshot();
+  }
+  std::vector<Problem> list_problems() const override {
+    lent_.note();
+    return spec_.list_problems();
+  }
+  Subscription subscribe(std::function<void(const SpecChange& change)> on_change) override {
+    lent_.note();
+    return spec_.subscribe(std::move(on_change));
+  }
+
+ private:
+  MeshSpec& spec_;
+  Lent& lent_;
 };
 
 }  // namespace
@@ -103,6 +163,77 @@ TEST_SUITE("embedding with gRPC") {
     CHECK(host.certificates->list_certificates().size() == 1);
     CHECK(other->shutdown(5s).ok());
     CHECK(host.certificates->list_certificates().empty());
+  }
+
+  TEST_CASE("after shutdown nothing borrowed is used, whatever is renewed or changes") {
+    osm::testing::ThreadExecutor threads(2);
+    Host host(threads);  // its own mesh lives on
+    osm::testing::ManualClock clock(host.clock.wall_now());
+    osm::testing::ManualExecutor manual(clock);
+    auto ca = certificate::load_or_create_directory_ca(
+        {host.directory.file("other"), host.domain, clock});
+    REQUIRE(ca.ok());
+    const auto certificates = certificate::make_manager(
+        {*std::move(ca), {manual, manual, clock, host.rng, host.log, host.metrics}});
+    const auto subject = certificate::webhook_subject(host.domain, "host", "shop");
+    const auto kept = certificate::KeptCertificate::issue(*certificates, subject, 48h);
+    REQUIRE(kept.ok());
+    const Workload workload{{"shop", "vm"},
+                            ProxyId("6ba7b810-9dad-41d1-80b4-00c04fd430c8"),
+                            {"shop", "app"},
+                            "10.1.0.1",
+                            {},
+                            {}};
+    host.provider.put_workload(workload);
+
+    Lent lent;
+    LentExecutor executor(threads, lent);
+    LentSpec spec(host.spec, lent);
+    auto mesh = ControlPlane::start(
+        {.spec = spec,
+         .providers = {{&host.provider}},
+         .workload_providers = {&host.provider},
+         .certificates = *certificates,
+         .runtime = {executor, executor, host.clock, host.rng, host.log, host.metrics},
+         .trust_domain = host.domain,
+         .ads_address = "127.0.0.1:0"});
+    REQUIRE(mesh.ok());
+    REQUIRE(osm::testing::wait_until([&] { return (*mesh)->status().waiting_for.empty(); }));
+    const auto proxy = certificates->issue_certificate((*mesh)->proxy_subject(workload), 1h);
+    REQUIRE(proxy.ok());
+    certificates->release_certificate((*proxy)->subject.common_name);
+    ads_test::AdsClient client(ads_test::channel((*mesh)->ads_address(),
+                                                 certificates->trust_bundle_pem(), (*proxy).get()));
+    REQUIRE(client.ask(XdsType::kCluster));
+    const auto holds = [&](const std::string& name) {
+      manual.run_until_idle();
+      return std::ranges::any_of(certificates->list_certificates(), [&](const auto& held) {
+        return held->subject.common_name.str() == name;
+      });
+    };
+    REQUIRE(osm::testing::wait_until([&] { return holds("app.shop.one.example"); }));
+    REQUIRE(holds("osm-controller.osm-system"));
+
+    static_cast<void>((*mesh)->shutdown(5s).ok());
+    lent.ended = true;
+    REQUIRE(certificates->list_certificates().size() == 1);
+    CHECK(certificates->list_certificates().front()->subject == subject);  // the host's
+    const auto before = (*kept)->load();
+    manual.run_for(60h);
+    CHECK((*kept)->load()->fingerprint != before->fingerprint);
+    CHECK(certificates->list_certificates().size() == 1);
+    host.spec.put_namespace("late");
+    Endpoint endpoint;
+    endpoint.address = "10.1.0.1";
+    endpoint.port = Port{8080};
+    endpoint.identity = {"shop", "app"};
+    host.provider.set_endpoints({"shop", "one"}, {endpoint});
+    CHECK(osm::testing::wait_until([&] {
+      const auto found = host.mesh->catalog().list_endpoints_for_service({"shop", "one"});
+      return found.ok() && !found->empty();
+    }));
+    CHECK(lent.uses == 0);
+    (*mesh).reset();  // last
   }
 
   TEST_CASE("shutdown keeps its deadline though clients say nothing") {
