@@ -201,11 +201,11 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   TypeState& s = of(type);
   undeliver_dependants(type, *goal);
   s.responded.clear();
+  const auto accepted = [&](const EncodedPtr& resource) {
+    return (s.acked && s.acked->find(resource->name) == resource) ||
+           (s.good && s.good->find(resource->name) == resource);
+  };
   if (!refused_as_a_whole(type)) {
-    const auto accepted = [&](const EncodedPtr& resource) {
-      return (s.acked && s.acked->find(resource->name) == resource) ||
-             (s.good && s.good->find(resource->name) == resource);
-    };
     for (const EncodedPtr& resource : resources) {
       // A kept resource that left the mesh cannot be the refused one if it was accepted before;
       // else it is not kept after a refusal, which then says nothing about the others.
@@ -230,7 +230,12 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   s.asked = false;
   s.awaiting = writing_ = true;
   s.sent = s.delivered = goal;
-  s.sent_base = s.base->version();
+  // An older version that was never accepted may be the refused one. Then the newer one is tried.
+  const bool tells = std::all_of(s.held.begin(), s.held.end(), [&](const auto& hold) {
+    const EncodedPtr former = goal->find(hold.first);
+    return !former || accepted(former);
+  });
+  s.sent_base = tells ? s.base->version() : std::string();
   s.announced = goal->version();
   s.sent_at = now;
   return Response{type, s.announced, s.nonce, std::move(resources), variant_, {}};

@@ -205,7 +205,7 @@ class Session {
     ResourceSetPtr acked;
     ResourceSetPtr good;       // acknowledged before a NACK; replaces refused resources
     ResourceSetPtr lingering;  // RDS: removed from the set, but a listener may still name them
-    std::string sent_base;     // version of the inputs of the last response
+    std::string sent_base;     // version of the inputs that a refusal of the last response is of
     std::vector<Responded> responded;  // the last response, until it is answered
     std::vector<Refusal> refusals;     // refused responses
     std::string nack_detail;

@@ -475,6 +475,39 @@ TEST_SUITE("ads::Session") {
     CHECK_FALSE(next());
   }
 
+  TEST_CASE_FIXTURE(Fixture, "a refused listener that stays for a wait says nothing of the next") {
+    const auto listener = [](const std::string& bytes, const std::string& to) {
+      return resource(XdsType::kListener, "l", bytes, {{XdsType::kCluster, to}});
+    };
+    const auto refuse = [&](const Response& response, const std::string& held) {
+      CHECK(say(XdsType::kListener, {}, held, response.nonce, "no such thing") == Effect::kNack);
+    };
+    put(XdsType::kCluster, {cluster("a", "1")});
+    put(XdsType::kListener, {listener("good", "a")});
+    say(XdsType::kCluster, {});
+    ack(take(XdsType::kCluster));
+    say(XdsType::kListener, {});
+    const Response good = take(XdsType::kListener);
+    ack(good);
+    put(XdsType::kListener, {listener("bad", "a")});
+    const Response bad = take(XdsType::kListener);
+    // Not answered yet when the next one comes, which waits for its cluster.
+    sets[index_of(XdsType::kListener)] =
+        ResourceSet::make({listener("next", "b"), resource(XdsType::kListener, "other", "1")});
+    put(XdsType::kCluster, {cluster("a", "1"), cluster("b", "1")});
+    const Response clusters = take(XdsType::kCluster);
+    const Response beside = take(XdsType::kListener);
+    CHECK(beside.resources.at(0)->any == "bad");
+    refuse(bad, good.version);
+    refuse(beside, good.version);
+    const Response next_one = take(XdsType::kListener);
+    CHECK(next_one.version == sets[index_of(XdsType::kListener)]->version());
+    ack(next_one);
+    ack(clusters);
+    CHECK_FALSE(next());
+    CHECK(session.settled());
+  }
+
   TEST_CASE_FIXTURE(Fixture, "an empty CDS is answered when asked and never pushed") {
     put(XdsType::kCluster, {cluster("a", "1")});
     say(XdsType::kCluster, {});
