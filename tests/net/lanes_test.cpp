@@ -41,37 +41,47 @@ class Stuck {
   ~Stuck() { release(); }
 
   void post_to(Executor& lane) {
-    lane.post([this] { hold(); });
+    lane.post([state = state_] { hold_in(*state); });
   }
   void hold() {
-    std::unique_lock lock(mutex_);
-    ++held_;
-    changed_.wait(lock, [this] { return released_; });
-    ++ended_;
+    const auto state = state_;
+    hold_in(*state);
   }
   void release() {
-    const std::lock_guard lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
+    const std::lock_guard lock(state_->mutex);
+    state_->released = true;
+    state_->changed.notify_all();
   }
   int held() const {
-    const std::lock_guard lock(mutex_);
-    return held_;
+    const std::lock_guard lock(state_->mutex);
+    return state_->held;
   }
   int ended() const {
-    const std::lock_guard lock(mutex_);
-    return ended_;
+    const std::lock_guard lock(state_->mutex);
+    return state_->ended;
   }
   bool hold_in_time(int tasks) const {
     return wait_until([&] { return held() == tasks; });
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  int held_ = 0;
-  int ended_ = 0;
-  bool released_ = false;
+  // Tasks share it: they may go on for a moment after the last look at it.
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int held = 0;
+    int ended = 0;
+    bool released = false;
+  };
+
+  static void hold_in(State& state) {
+    std::unique_lock lock(state.mutex);
+    ++state.held;
+    state.changed.wait(lock, [&state] { return state.released; });
+    ++state.ended;
+  }
+
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 int lane_threads() {
