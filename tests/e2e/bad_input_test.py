@@ -153,23 +153,27 @@ class BadInput(meshcase.MeshCase):
 
     def assert_told(self, problem):
         """The log has one line and /metrics a sample that name the problem in full."""
-        lines = [
-            json.loads(line)
-            for line in self.rig.controller.text().splitlines()
-            if problem["cause"] in json.loads(line).get("message", "")
-        ]
-        self.assertEqual(len(lines), 1, lines)
-        said = json.dumps(lines[0])
-        metrics = self.rig.controller_http("/metrics")[1]
-        samples = [
-            s
-            for s in metrics.splitlines()
-            if s.startswith("osm_problem{") and f"cause={json.dumps(problem['cause'])}" in s and problem["path"] in s
-        ]
-        self.assertEqual(len(samples), 1, metrics)
+
+        def lines():
+            return [
+                json.loads(line)
+                for line in self.rig.controller.text().splitlines()
+                if problem["cause"] in json.loads(line).get("message", "")
+            ]
+
+        def samples():
+            cause = f"cause={json.dumps(problem['cause'])}"
+            metrics = self.rig.controller_http("/metrics")[1].splitlines()
+            return [s for s in metrics if s.startswith("osm_problem{") and cause in s and problem["path"] in s]
+
+        # The admin API tells a problem before the log and the metrics do.
+        line, *more = wait_for("a line of the log tells it", lines, 10)
+        sample, *others = wait_for("a sample tells it", samples, 10)
+        self.assertEqual(([], []), (more, others))
+        said = json.dumps(line)
         for part in (problem["code"], problem["path"], str(problem["line"]), problem["object"], problem["field"]):
             self.assertIn(part, said)
-            self.assertIn(part, samples[0])
+            self.assertIn(part, sample)
 
     def test_a_bad_file_is_reported_in_full_and_harms_nothing_else(self):
         self.assertEqual(self.problems(), [])
