@@ -1,7 +1,6 @@
 // Neither a search for a refused object nor its result allows what the newest mesh forbids.
 #include <doctest/doctest.h>
 
-#include "model/path_forms.hpp"
 #include "nack_provenance/nack_provenance.hpp"
 #include "nack_provenance/provenance_rig.hpp"
 
@@ -203,55 +202,6 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     rig.settle();
     CHECK(rig.refused().empty());
     CHECK(rig.live("s0", "/third"));
-  }
-
-  TEST_CASE("a server that refuses its Service's path rules is sent no laxer ones") {
-    XdsVariant variant = XdsVariant::kSotw;
-    SUBCASE("state of the world") {}
-    SUBCASE("delta") { variant = XdsVariant::kDelta; }
-    Rig rig(2, variant);
-    const auto host_of = [](const char* service) {
-      return "inbound_virtual-host|" + service_fqdn(values::service_name(service));
-    };
-    const auto put_service = [&](const char* name, const char* address, HttpPaths paths) {
-      Service service = values::service(name, address);
-      service.http_paths = paths;
-      rig.spec.put(service);
-    };
-    // Another Service of the same port has no path rules.
-    put_service("lax", "10.9.0.88", HttpPaths::kUnchecked);
-    put_service("s0", "10.9.0.1", HttpPaths::kUnchecked);
-    rig.provider.set_endpoints(values::service_name("lax"), {values::served_at("10.1.0.1", "s0")});
-    rig.provider.put_workload(
-        values::workload("s0", rig.uuids.at("s0").str(), "s0", "10.1.1.1", {"lax", "s0"}));
-    rig.put_routes("s0", "/good/.*");
-    rig.settle();
-    REQUIRE(rig.live("s0", "/good/"));
-    REQUIRE(rig.names("s0", host_of("lax"), {XdsType::kRoute}));
-    REQUIRE(rig.names("s0", host_of("s0"), {XdsType::kRoute}));
-    REQUIRE_FALSE(rig.names("s0", model::kOtherPathForms, {XdsType::kRoute}));
-    int refusals = 0;
-    bool laxer = false;  // ever
-    rig.proxies.at("s0")->envoy.refuses = [&](const ads::EncodedResource& resource) {
-      const auto has = [&](const std::string& text) {
-        return resource.any.find(text) != std::string::npos;
-      };
-      if (resource.type != XdsType::kRoute || !has("inbound_virtual-host|")) return false;
-      const bool checked = has(model::kOtherPathForms);
-      laxer |= !checked && has(host_of("s0")) && has("/good/");
-      refusals += checked;
-      return checked;
-    };
-    put_service("s0", "10.9.0.1", HttpPaths::kStrict);
-    rig.settle(4000ms);
-    CHECK(refusals > 0);
-    CHECK(rig.refused_objects() == "Service shop/s0");
-    CHECK_FALSE(rig.names("s0", host_of("s0"), {XdsType::kRoute}));
-    CHECK(rig.names("s0", host_of("lax"), {XdsType::kRoute}));
-    rig.restart();  // now nobody knows what the proxies have
-    rig.settle(4000ms);
-    CHECK_FALSE(rig.refused().empty());
-    CHECK_FALSE(laxer);
   }
 
   TEST_CASE("an object that was narrowed comes back in no trial") {
