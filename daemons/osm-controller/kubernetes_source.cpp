@@ -174,7 +174,7 @@ class KubernetesSource final : public MeshSource {
   // Waits for the API server, which may be away: issuing certificates must not wait with it.
   net::Lane waiting_{runtime_.lanes(),
                      {.name = "statuses, Secrets and Leases", .bound = 4, .watched = true}};
-  // Of the validating webhook.
+  // The validating webhook uses it.
   net::Lane reviews_{runtime_.lanes(), {.name = "reviews", .bound = kReviews, .watched = true}};
   // Bounds the reviews of tokens that anybody in the cluster can cause.
   net::Lane asking_{runtime_.lanes(), {.name = "admin by token", .bound = 2}};

@@ -51,7 +51,7 @@ RouteHandler vm_token;
 // Failure: kNotFound (machines are not drained here; no such VirtualMachine); as DrainedMachines.
 RouteHandler drain_vm;
 
-// Whether this controller has the machine as drained, 0 or 1; those of several controllers add up.
+// Answers 1 if this controller has the machine as drained, else 0; several controllers add up.
 RouteHandler vm_drained;
 
 }  // namespace osm::inline v1::admin

@@ -80,29 +80,19 @@ class Comparison {
 
 template <class V>
 void MeshHash::replace(Table<V>& before, const Table<V>& after) {
-  auto a = before.begin();
-  auto b = after.begin();
-  while (a != before.end() || b != after.end()) {
-    if (a != before.end() && b != after.end() && *a == *b) {
-      ++a;
-      ++b;
-      continue;
-    }
-    const bool only_b = a == before.end() || (b != after.end() && (*b)->key() < (*a)->key());
-    const bool only_a = b == after.end() || (a != before.end() && (*a)->key() < (*b)->key());
-    if (!only_b) {
-      const std::uint64_t number = number_of(name_of(**a), **a);
+  using Entry = typename Table<V>::Entry;
+  Table<V>::compare(before, after, [this](const Entry& old, const Entry& now) {
+    if (old) {
+      const std::uint64_t number = number_of(name_of(*old), *old);
       sum_ -= number;
-      bucket(digests_, **a) -= static_cast<std::uint32_t>(number);
-      ++a;
+      bucket(digests_, *old) -= static_cast<std::uint32_t>(number);
     }
-    if (!only_a) {
-      const std::uint64_t number = number_of(name_of(**b), **b);
+    if (now) {
+      const std::uint64_t number = number_of(name_of(*now), *now);
       sum_ += number;
-      bucket(digests_, **b) += static_cast<std::uint32_t>(number);
-      ++b;
+      bucket(digests_, *now) += static_cast<std::uint32_t>(number);
     }
-  }
+  });
   before = after;
 }
 

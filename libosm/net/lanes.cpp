@@ -237,7 +237,7 @@ class Lane::Impl final : public Executor {
     if (watched_) pool_.forget(*watched_);
   }
 
-  // What the lane is to others.
+  // The executor that others see.
   Executor& tasks() { return watched_ ? static_cast<Executor&>(*watched_) : *this; }
 
   void post(std::function<void()> task) override {

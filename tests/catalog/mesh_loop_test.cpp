@@ -122,6 +122,15 @@ struct Manual : Sources {
     loop.emplace(options(executor, clock));
     executor.run_until_idle();
   }
+  // `flood` is its only provider.
+  void start_with(FloodProvider& flood) {
+    MeshLoopOptions read = options(executor, clock);
+    read.providers = {{&flood}};
+    read.workload_providers = {&flood};
+    loop.emplace(read);
+    executor.run_for(1s);
+    REQUIRE(generation() == 1);
+  }
   std::uint64_t generation() {
     const auto snapshot = loop->snapshots().load();
     return snapshot ? snapshot->generation : 0;
@@ -327,12 +336,7 @@ TEST_SUITE("catalog::MeshLoop") {
     Manual mesh;
     for (const char* name : {"web", "mail"}) mesh.spec.put(service(name, "10.1.0.9"));
     FloodProvider flood(mesh.vm);
-    MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
-    options.providers = {{&flood}};
-    options.workload_providers = {&flood};
-    mesh.loop.emplace(options);
-    mesh.executor.run_for(1s);
-    REQUIRE(mesh.generation() == 1);
+    mesh.start_with(flood);
     flood.asked();
 
     mesh.vm.set_endpoints(service_name("store"), {served_at("10.0.0.77", "store")});
@@ -422,12 +426,7 @@ TEST_SUITE("catalog::MeshLoop") {
   TEST_CASE("many questions that each take 5 s are no hang, about workloads and sources too") {
     Manual mesh;
     FloodProvider flood(mesh.vm);
-    MeshLoopOptions options = mesh.options(mesh.executor, mesh.clock);
-    options.providers = {{&flood}};
-    options.workload_providers = {&flood};
-    mesh.loop.emplace(options);
-    mesh.executor.run_for(1s);
-    REQUIRE(mesh.generation() == 1);
+    mesh.start_with(flood);
 
     int asked = 0;
     flood.while_asked = [&] {

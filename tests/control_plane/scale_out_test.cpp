@@ -87,7 +87,7 @@ struct ScaleOut {
     provider.put_workload(values::workload("w" + id_of(pod).str(), id_of(pod).str(),
                                            account_of(pod), address_of(pod), services));
   }
-  // Those with even numbers are at one replica and speak SotW, the others delta at the other.
+  // Pods with even numbers are at one replica and speak SotW, the others delta at the other.
   EnvoyProxy& connect(int pod) {
     const bool even = pod % 2 == 0;
     proxies.push_back(std::make_unique<EnvoyProxy>(even ? XdsVariant::kSotw : XdsVariant::kDelta,
@@ -143,7 +143,7 @@ struct ScaleOut {
   std::vector<EnvoyProxy*> clients;
 };
 
-// Of each replica's pods every tenth has a silent proxy, and every tenth one that refuses its
+// Every tenth pod of each replica has a silent proxy, and every tenth one that refuses its
 // listener.
 bool is_silent(int pod) { return pod % 20 == 4 || pod % 20 == 5; }
 bool refuses(int pod) { return pod % 20 == 14 || pod % 20 == 15; }

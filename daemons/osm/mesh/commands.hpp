@@ -5,7 +5,7 @@
 
 namespace osm::cli {
 
-// Of them, add_objects adds apply, get, delete and edit.
+// add_objects adds apply, get, delete and edit.
 AddCommands add_proxy, add_policy, add_graph, add_problems, add_status, add_objects, add_edit,
     add_certificate, add_deny, add_migrate, add_support;
 

@@ -9,7 +9,7 @@
 
 namespace osm::inline v1::net {
 
-// How answers of several controllers make one.
+// A rule by which answers of several controllers make one.
 enum class AdminMerge {
   // Each controller has the whole answer, or one alone has it: ask the next one after not-found,
   // not-ready or unavailable, and after no other error, since a request may change something.

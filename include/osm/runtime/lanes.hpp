@@ -46,7 +46,7 @@ class OSM_API Lanes {
   std::unique_ptr<Pool> pool_;
 };
 
-// What a lane is for, and how much it may do at once.
+// The purpose of a lane, and the number of its tasks at once.
 struct LaneOptions {
   std::string name;                // the work of its tasks, for Lanes::hanging()
   unsigned bound = 1;              // number of tasks that run at once, at least 1
