@@ -116,10 +116,10 @@ class Reference:
             return self._headless(call) or self._past_the_mesh(call)
         if not self._knows(call.client, service):
             return [_refusal(self._without_workload(call, service))]
-        if _refuses_upgrade(call):
-            return [_refusal({NO_OBJECT})]
         if call.kind == "http" and call.host and not _is_name_of(service, call):
             return [_refusal({_text(service)})]
+        if _refuses_upgrade(call):
+            return [_refusal({NO_OBJECT})]
         found = []
         for backend, port in self._backends(service, call):
             reached = [vm for vm in self._behind(backend) if self._may_call(call.client, vm)]
