@@ -340,8 +340,6 @@ class Reference:
         here, elsewhere = [], []
         for made, _, networks in self._at_port(call):
             (here if _holds_address(networks, call) else elsewhere).append(made)
-        if here and _refuses_upgrade(call):
-            return {NO_OBJECT}
         named = [(self._egress_lacks(made, call), _text(made)) for made in here if self._names_host(made["spec"], call)]
         if named:
             return {text for lacks, text in named if lacks == min(named)[0]}
