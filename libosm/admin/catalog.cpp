@@ -132,12 +132,14 @@ Result<net::Response> list_proxy_services(const net::AdminApiOptions& options,
   OSM_TRY(const std::string text, request.required("uuid"));
   const auto proxy = parse_proxy_id(text);
   if (!proxy.ok())
-    return Error{ErrorCode::kInvalidArgument,
-                 "uuid '" + text + "' is not a proxy's UUID; `osm proxy list -o json` shows them"};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "uuid '" + text + "' is not a proxy's UUID; `osm proxy list --expected` shows them"};
   const auto services = options.control_plane.catalog().get_services_for_proxy(ns, *proxy);
   // Elsewhere this code refuses a proxy.
   if (!services.ok() && services.error().code == ErrorCode::kUnknownProxy)
-    return Error{ErrorCode::kNotFound, services.error().message};
+    return Error{ErrorCode::kNotFound,
+                 services.error().message + "; `osm proxy list --expected` shows UUIDs"};
   if (!services.ok()) return services.error();
   return answer(
       json::object{{"namespace", ns}, {"uuid", proxy->str()}, {"services", list(*services)}});

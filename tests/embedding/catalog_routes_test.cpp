@@ -148,7 +148,8 @@ TEST_SUITE("net::admin_api: the catalog") {
     CHECK(mesh.refusal("/v1/proxies/services?namespace=shop&uuid=one-1")
               .starts_with("invalid-argument: uuid 'one-1' is not a proxy's UUID"));
     CHECK(mesh.refusal("/v1/proxies/services?namespace=other&uuid=" + kProxyOfOne) ==
-          "not-found: no workload of namespace other has the proxy UUID " + kProxyOfOne);
+          "not-found: no workload of namespace other has the proxy UUID " + kProxyOfOne +
+              "; `osm proxy list --expected` shows UUIDs");
     CHECK(mesh.ask("/v1/services").status == 400);
   }
 
