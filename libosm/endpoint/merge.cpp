@@ -60,9 +60,11 @@ std::vector<Endpoint> MergedService::healthy_endpoints() const {
 }
 
 MergedService MergedService::without(const std::function<bool(const Endpoint&)>& left_out) const {
-  MergedService rest = *this;
-  rest.endpoints.clear();
-  rest.providers.clear();
+  MergedService rest{.name = name,
+                     .endpoints = {},
+                     .providers = {},
+                     .served_outside = served_outside,
+                     .problems = problems};
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
     if (left_out(endpoints[i])) continue;
     rest.endpoints.push_back(endpoints[i]);
