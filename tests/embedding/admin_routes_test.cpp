@@ -86,7 +86,10 @@ TEST_SUITE("net::admin_routes") {
       CHECK(seen.insert(std::string(route.method) + ' ' + std::string(route.path)).second);
       if (route.method == "POST") CHECK(route.merge == net::AdminMerge::kFirst);
     }
-    CHECK(route_of("GET", "/v1/objects").merge == net::AdminMerge::kFirst);
+    // Each controller has the whole answer.
+    for (const char* path :
+         {"/v1/objects", "/v1/policies", "/v1/services", "/v1/identities", "/v1/proxies/services"})
+      CHECK(route_of("GET", path).merge == net::AdminMerge::kFirst);
   }
 
   TEST_CASE("lists are united, counts added, and a yes of one is a yes") {
