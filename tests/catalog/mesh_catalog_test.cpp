@@ -179,7 +179,8 @@ TEST_SUITE("catalog::MeshCataloger") {
           Names{identity("store")});
     CHECK(shop.catalog->get_services_for_service_identity(identity("store"))->size() == 1);
     CHECK(shop.catalog->get_services_for_service_identity(identity("buyer"))->empty());
-    CHECK(shop.catalog->list_endpoints_for_service(service_name("store"))->size() == 1);
+    CHECK(*shop.catalog->list_endpoints_for_service(service_name("store")) ==
+          std::vector<MergedEndpoint>{{served_at("10.0.0.1", "store", 8081), "vm"}});
     CHECK(shop.catalog->list_endpoints_for_service(service_name("x")).error().code ==
           ErrorCode::kNotFound);
     CHECK(shop.catalog->get_ingress_policies_for_service(service_name("store"))->empty());
