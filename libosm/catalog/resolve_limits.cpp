@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "catalog/resolve_egress.hpp"
+#include "model/links.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
 namespace osm::inline v1::catalog {
@@ -21,10 +21,10 @@ model::ServiceEntry* find(std::vector<model::ServiceEntry>& services, const Serv
   return at != services.end() && at->name == name ? &*at : nullptr;
 }
 
-std::set<ObjectKey> named_by_egresses(const Table<Policy>& policies) {
+std::set<ObjectKey> read_by(const Table<Policy>& policies) {
   std::set<ObjectKey> out;
   for (const auto& policy : policies)
-    for (ObjectKey& key : named_by_egress(*policy)) out.insert(std::move(key));
+    for (const ObjectKey& key : model::links_of(*policy).reads) out.insert(key);
   return out;
 }
 
@@ -69,7 +69,7 @@ std::vector<Problem> resolve_limits(const Table<Policy>& policies,
                                     std::vector<model::ServiceEntry>& services) {
   std::vector<Problem> problems;
   std::map<ServiceName, ObjectKey> owners;
-  const std::set<ObjectKey> named = named_by_egresses(policies);
+  const std::set<ObjectKey> named = read_by(policies);
   for (const auto& policy : policies) {
     const auto* setting = policy->get<UpstreamTrafficSetting>();
     if (setting == nullptr) continue;

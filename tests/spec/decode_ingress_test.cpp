@@ -2,6 +2,7 @@
 // callers no source limits is left out.
 #include <doctest/doctest.h>
 
+#include "model/links.hpp"
 #include "osm/values/ingress_backend.hpp"
 #include "spec/decode.hpp"
 #include "spec/decode_cases.hpp"
@@ -71,9 +72,7 @@ TEST_SUITE("spec.ingress") {
           std::vector<std::string>{"gw.edge", "spiffe://a.b/osm/gateway/edge"});
     CHECK(policy.limits_addresses);
     const DecodedPolicy whole = decoded(spec);
-    CHECK_FALSE(whole.value->reach.everything);
-    CHECK(whole.value->reach.services == std::set{api, web});
-    CHECK(whole.value->reach.accounts.empty());
+    CHECK(model::links_of(*whole.value).entries == std::vector<model::EntryKey>{api, web, web});
   }
 
   TEST_CASE("an IngressBackend claims each of its backends' ports") {
