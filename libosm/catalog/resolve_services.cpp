@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/maps.hpp"
+#include "model/claims.hpp"
+#include "model/spec_tables.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -101,18 +103,12 @@ struct ResolvedSplit {
 std::map<ServiceName, ResolvedSplit> resolve_splits(const Table<smi::TrafficSplit>& splits,
                                                     const ServiceDrafts& drafts,
                                                     std::vector<Problem>& problems) {
-  std::map<ServiceName, const smi::TrafficSplit*> of_apex;
+  model::Owners owners;
   std::map<ServiceName, ResolvedSplit> out;
   for (const auto& split : splits) {
     if (!drafts.contains(split->service)) continue;
-    const auto [first, added] = of_apex.try_emplace(split->service, split.get());
-    if (!added) {
-      problems.push_back(problem_of_split(ErrorCode::kDuplicateObject, *split, "spec.service",
-                                          "TrafficSplit " + first->second->name.str() +
-                                              " already splits Service " + split->service.str() +
-                                              "; the first by name is used: remove one"));
-      continue;
-    }
+    const ObjectKey key = model::key_of(*split);
+    if (!owners.take(key, model::links_of(*split).claims.front(), problems)) continue;
     auto backends = existing_backends(*split, drafts);
     const auto weighs = [](const auto& backend) { return backend.weight > 0; };
     if (std::any_of(split->backends.begin(), split->backends.end(), weighs) &&
@@ -121,7 +117,7 @@ std::map<ServiceName, ResolvedSplit> resolve_splits(const Table<smi::TrafficSpli
           ErrorCode::kInvalidWeights, *split, "spec.backends",
           "no Service with a weight above 0 exists: requests get 503 and TCP connections are "
           "closed; create the missing Services, or delete the split"));
-    out[split->service] = {model::key_of(*split), std::move(backends)};
+    out[split->service] = {key, std::move(backends)};
   }
   return out;
 }
@@ -316,6 +312,14 @@ SettledServices settle_services(const ServiceDrafts& drafts, const Table<smi::Tr
   for (model::ServiceEntry& service : out.services)
     service.origin.in_force = !service.ports.empty();
   return out;
+}
+
+model::ServiceEntry* find_service(std::vector<model::ServiceEntry>& services,
+                                  const ServiceName& name) {
+  const auto at = std::lower_bound(
+      services.begin(), services.end(), name,
+      [](const model::ServiceEntry& entry, const ServiceName& key) { return entry.name < key; });
+  return at != services.end() && at->name == name ? &*at : nullptr;
 }
 
 }  // namespace osm::inline v1::catalog

@@ -9,9 +9,16 @@
 #include "osm/values/upstream_traffic_setting.hpp"
 
 namespace osm::inline v1::model {
+namespace {
+
+Claim whole(const ServiceName& service, const std::string& verb, const char* field) {
+  return {service, verb + " Service " + service.str(), field};
+}
+
+}  // namespace
 
 Links links_of(const smi::TrafficTarget& target) {
-  Links out{{target.name, identity_of(target.destination)}, {}};
+  Links out{{target.name, identity_of(target.destination)}};
   for (const ServiceAccount& source : target.sources) out.entries.push_back(identity_of(source));
   for (const smi::TrafficTargetRule& rule : target.rules)
     out.reads.emplace_back(
@@ -21,7 +28,7 @@ Links links_of(const smi::TrafficTarget& target) {
 }
 
 Links links_of(const smi::TrafficSplit& split) {
-  Links out{{split.service}, {}};
+  Links out{{split.service}, {}, {whole(split.service, "splits", "spec.service")}};
   for (const smi::SplitBackend& backend : split.backends)
     out.entries.push_back(ServiceName{split.name.ns, backend.service});
   return out;
@@ -32,6 +39,9 @@ Links links_of(const Policy& policy) {
   Links out;
   if (const auto* retry = policy.get<Retry>()) {
     out.entries = {retry->source};
+    const std::string verb = "says how " + retry->source.str() + " repeats its requests to";
+    for (const ServiceName& service : retry->destinations)
+      out.claims.push_back(whole(service, verb, "spec.destinations"));
   } else if (const auto* egress = policy.get<Egress>()) {
     out.entries.assign(egress->sources.begin(), egress->sources.end());
     if (egress->route_groups)
@@ -40,11 +50,19 @@ Links links_of(const Policy& policy) {
     if (!egress->setting.empty())
       out.reads.emplace_back(kinds::kUpstreamTrafficSetting, ns, egress->setting);
   } else if (const auto* ingress = policy.get<IngressBackend>()) {
-    for (const IngressTarget& target : ingress->backends) out.entries.push_back(target.service);
+    for (const auto& [service, port, tls, place] : ingress->backends) {
+      out.entries.push_back(service);
+      out.claims.push_back({service,
+                            "has backend " + service.name + " port " + std::to_string(number(port)),
+                            "spec.backends[" + std::to_string(place) + ']'});
+    }
   } else if (const auto* setting = policy.get<UpstreamTrafficSetting>()) {
-    if (!setting->service.empty()) out.entries = {setting->service};
+    if (setting->service.empty()) return out;
+    out.entries = {setting->service};
+    out.claims = {whole(setting->service, "limits", "spec.host")};
   } else if (const auto* order = policy.get<ServiceProvider>()) {
     out.entries = {order->service};
+    out.claims = {whole(order->service, "orders the providers of", "spec.service")};
   } else if (const auto* telemetry = policy.get<Telemetry>()) {
     out.entries = {TelemetryName{ns, policy.key.name}};
     if (const auto& log = telemetry->open_telemetry)

@@ -1,7 +1,8 @@
-// Links of objects: the entries of a snapshot that an object of the specification shapes, and the
-// objects whose values it takes over. No other code has a case for each kind. Pure.
+// Links of objects: the entries of a snapshot that an object of the specification shapes, the
+// objects whose values it takes over, and its claims. No other code has a case for each kind. Pure.
 #pragma once
 
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -18,9 +19,19 @@ namespace osm::inline v1::model {
 using EntryKey =
     std::variant<std::monostate, smi::ObjectName, ServiceName, ServiceIdentity, TelemetryName>;
 
+// Something of a Service that one object has, in a field of the object.
+struct Claim {
+  ServiceName service;
+  std::string text;   // what its owner does: "splits Service shop/api"
+  std::string field;  // "spec.service"
+
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
 struct Links {
-  std::vector<EntryKey> entries;  // that the object shapes, or would shape
-  std::vector<ObjectKey> reads;   // objects whose values it takes over, present or not
+  std::vector<EntryKey> entries;   // that the object shapes, or would shape
+  std::vector<ObjectKey> reads{};  // objects whose values it takes over, present or not
+  std::vector<Claim> claims{};     // in the order of its fields
 
   friend bool operator==(const Links&, const Links&) = default;
 };
@@ -28,7 +39,7 @@ struct Links {
 Links links_of(const smi::TrafficTarget& target);
 Links links_of(const smi::TrafficSplit& split);
 Links links_of(const Policy& policy);
-inline Links links_of(const Service& service) { return {{service.name}, {}}; }
+inline Links links_of(const Service& service) { return {{service.name}}; }
 // Routes shape nothing by themselves: targets and Egresses read them.
 inline Links links_of(const smi::HttpRouteGroup&) { return {}; }
 inline Links links_of(const smi::TcpRoute&) { return {}; }

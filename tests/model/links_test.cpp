@@ -1,4 +1,4 @@
-// Each kind of object names the entries that it shapes and the objects that it reads.
+// Each kind of object names the entries that it shapes, the objects that it reads, and its claims.
 #include "model/links.hpp"
 
 #include <doctest/doctest.h>
@@ -48,7 +48,7 @@ TEST_SUITE("model::links_of") {
 
   TEST_CASE("a TrafficSplit shapes its apex and its backends, a Service itself, routes nothing") {
     CHECK(model::links_of(smi::TrafficSplit{{"shop", "one"}, kApi, {{"api", 1}, {"web", 1}}}) ==
-          Links{{kApi, kApi, kWeb}, {}});
+          Links{{kApi, kApi, kWeb}, {}, {{kApi, "splits Service shop/api", "spec.service"}}});
     Service service;
     service.name = kApi;
     CHECK(model::links_of(service) == Links{{kApi}, {}});
@@ -57,7 +57,12 @@ TEST_SUITE("model::links_of") {
   }
 
   TEST_CASE("policies of clients shape their sources; an Egress reads what it names") {
-    CHECK(of(kinds::kRetry, Retry{kBuyer, {kApi, kWeb}, {}}) == Links{{kBuyer}, {}});
+    const std::string says = "says how shop/buyer repeats its requests to Service ";
+    CHECK(of(kinds::kRetry, Retry{kBuyer, {kApi, kWeb}, {}}) ==
+          Links{{kBuyer},
+                {},
+                {{kApi, says + "shop/api", "spec.destinations"},
+                 {kWeb, says + "shop/web", "spec.destinations"}}});
     Egress egress;
     egress.sources = {kBuyer, {"shop", "other"}};
     CHECK(of(kinds::kEgress, egress) == Links{{kBuyer, ServiceIdentity{"shop", "other"}}, {}});
@@ -72,13 +77,17 @@ TEST_SUITE("model::links_of") {
     IngressBackend ingress;
     ingress.backends = {{kApi, Port{80}, {}, 0}, {kWeb, Port{80}, {}, 2}};
     ingress.services = {{{"edge", "gateway"}, 0}};
-    CHECK(of(kinds::kIngressBackend, ingress) == Links{{kApi, kWeb}, {}});
+    CHECK(of(kinds::kIngressBackend, ingress) ==
+          Links{{kApi, kWeb},
+                {},
+                {{kApi, "has backend api port 80", "spec.backends[0]"},
+                 {kWeb, "has backend web port 80", "spec.backends[2]"}}});
     CHECK(of(kinds::kIngressBackend, IngressBackend{}) == Links{});
     CHECK(of(kinds::kUpstreamTrafficSetting, UpstreamTrafficSetting{kApi, {}}) ==
-          Links{{kApi}, {}});
+          Links{{kApi}, {}, {{kApi, "limits Service shop/api", "spec.host"}}});
     CHECK(of(kinds::kUpstreamTrafficSetting, UpstreamTrafficSetting{}) == Links{});  // an Egress's
     CHECK(of(kinds::kServiceProvider, ServiceProvider{kApi, {{"vm", {}}}, false}) ==
-          Links{{kApi}, {}});
+          Links{{kApi}, {}, {{kApi, "orders the providers of Service shop/api", "spec.service"}}});
   }
 
   TEST_CASE("a Telemetry shapes its entry and reads its ExtensionService, which shapes nothing") {

@@ -76,13 +76,15 @@ TEST_SUITE("spec.ingress") {
   }
 
   TEST_CASE("an IngressBackend claims each of its backends' ports") {
-    const Object object =
-        object_of(kPolicyApi, "IngressBackend",
-                  kAnyone +
-                      "backends:\n- {name: api, port: {number: 80, protocol: http}}\n- {name: 1}\n"
-                      "- {name: web, port: {number: 80, protocol: http}}");
-    CHECK(claims_of(object) == std::vector<Claim>{{"spec.backends[0]", "backend api port 80"},
-                                                  {"spec.backends[2]", "backend web port 80"}});
+    const DecodedPolicy policy =
+        decoded(kAnyone +
+                "backends:\n- {name: api, port: {number: 80, protocol: http}}\n- {name: 1}\n"
+                "- {name: web, port: {number: 80, protocol: http}}");
+    REQUIRE(policy.value);
+    CHECK(model::links_of(*policy.value).claims ==
+          std::vector<model::Claim>{
+              {{"shop", "api"}, "has backend api port 80", "spec.backends[0]"},
+              {{"shop", "web"}, "has backend web port 80", "spec.backends[2]"}});
   }
 
   TEST_CASE("a backend whose callers nothing limits admits nobody, and is left out") {

@@ -72,9 +72,11 @@ TEST_SUITE("spec.service_provider") {
   }
 
   TEST_CASE("a second order for a Service is a duplicate claim") {
-    const Object object = object_of("workload.openservicemesh.io/v1alpha1", "ServiceProvider",
-                                    "service: api\nproviders: [{name: vm}]");
-    CHECK(claims_of(object) ==
-          std::vector<Claim>{{"spec.service", "Service " + object.key.ns + "/api"}});
+    const DecodedPolicy decoded = order_of("service: api\nproviders: [{name: vm}]");
+    REQUIRE(decoded.value);
+    const ServiceName api{decoded.value->key.ns, "api"};
+    CHECK(model::links_of(*decoded.value).claims ==
+          std::vector<model::Claim>{
+              {api, "orders the providers of Service " + api.str(), "spec.service"}});
   }
 }
