@@ -39,23 +39,22 @@ class ScopeFinder {
  private:
   // Adds the entries of the object, and of those that read it.
   void add_linked(const ObjectKey& object) {
+    const SpecSnapshot& objects = *snapshot_.objects;
     model::for_each_list([&](auto list) {
-      const auto& table = (*snapshot_.objects).*list;
-      if (model::may_hold(table, object))
-        if (const auto found = table.find(model::name_in(table, object)))
-          add(model::links_of(*found));
-      if (!is_read(object)) return;
-      for (const auto& other : table) {
-        const model::Links links = model::links_of(*other);
-        if (std::find(links.reads.begin(), links.reads.end(), object) != links.reads.end())
-          add(links);
-      }
+      const auto& table = objects.*list;
+      if (!model::may_hold(table, object)) return;
+      if (const auto one = table.find(model::name_in(table, object))) add(model::links_of(*one));
     });
-  }
-
-  static bool is_read(const ObjectKey& object) {
-    return object.is(kinds::kHttpRouteGroup) || object.is(kinds::kTcpRoute) ||
-           object.is(kinds::kUpstreamTrafficSetting) || object.is(kinds::kExtensionService);
+    const auto add_readers = [&](const auto& table) {
+      for (const auto& one : table) {
+        const model::Links links = model::links_of(*one);
+        if (std::ranges::find(links.reads, object) != links.reads.end()) add(links);
+      }
+    };
+    const bool route = object.is(kinds::kHttpRouteGroup) || object.is(kinds::kTcpRoute);
+    if (route) add_readers(objects.targets);
+    if (route || object.is(kinds::kUpstreamTrafficSetting) || object.is(kinds::kExtensionService))
+      add_readers(objects.policies);
   }
 
   void add(const model::Links& links) {

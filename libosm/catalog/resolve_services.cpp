@@ -123,20 +123,7 @@ std::map<ServiceName, ResolvedSplit> resolve_splits(const Table<smi::TrafficSpli
 }
 
 // First claimant of each (address, port) of the mesh.
-class AddressClaims {
- public:
-  // The owner; null if there is none yet.
-  const ServiceName* owner(const std::string& address, Port port) const {
-    const auto at = owners_.find({address, port});
-    return at == owners_.end() ? nullptr : at->second;
-  }
-  void claim(const std::string& address, Port port, const ServiceName& service) {
-    owners_.try_emplace({address, port}, &service);
-  }
-
- private:
-  std::map<std::pair<std::string, Port>, const ServiceName*> owners_;
-};
+using PortOwners = std::map<std::pair<std::string, Port>, const ServiceName*>;
 
 Problem taken(const ServiceName& service, std::string field, const std::string& address, Port port,
               const ServiceName& owner, std::string consequence) {
@@ -148,34 +135,33 @@ Problem taken(const ServiceName& service, std::string field, const std::string& 
                    owner.str() + "; " + std::move(consequence)};
 }
 
-void settle_cluster_ip(model::ServiceEntry& service, AddressClaims& claims,
+void settle_cluster_ip(model::ServiceEntry& service, PortOwners& owners,
                        std::vector<Problem>& problems) {
   if (service.cluster_ip.empty()) return;
   std::erase_if(service.ports, [&](const MeshService& port) {
-    const ServiceName* owner = claims.owner(service.cluster_ip, port.port);
-    if (!owner) {
-      claims.claim(service.cluster_ip, port.port, service.name);
-      return false;
-    }
-    problems.push_back(taken(service.name, "spec.clusterIP", service.cluster_ip, port.port, *owner,
+    const auto [owner, first] = owners.try_emplace({service.cluster_ip, port.port}, &service.name);
+    if (first) return false;
+    problems.push_back(taken(service.name, "spec.clusterIP", service.cluster_ip, port.port,
+                             *owner->second,
                              "this port is left out: give the Service a cluster IP of its own"));
     service.named_targets.erase(port.port_name);
     return true;
   });
 }
 
-void settle_headless(model::ServiceEntry& service, AddressClaims& claims,
+void settle_headless(model::ServiceEntry& service, PortOwners& owners,
                      std::vector<Problem>& problems) {
   std::erase_if(service.addresses, [&](const std::string& address) {
     for (const MeshService& port : service.ports) {
-      const ServiceName* owner = claims.owner(address, port.port);
+      const auto* owner = find_in(owners, std::pair(address, port.port));
       if (!owner) continue;
-      problems.push_back(taken(service.name, "spec.selector", address, port.port, *owner,
+      problems.push_back(taken(service.name, "spec.selector", address, port.port, **owner,
                                "clients cannot reach this headless Service at that address: use "
                                "another port, or a cluster IP"));
       return true;
     }
-    for (const MeshService& port : service.ports) claims.claim(address, port.port, service.name);
+    for (const MeshService& port : service.ports)
+      owners.try_emplace({address, port.port}, &service.name);
     return false;
   });
 }
@@ -304,11 +290,11 @@ SettledServices settle_services(const ServiceDrafts& drafts, const Table<smi::Tr
   std::stable_sort(by_age.begin(), by_age.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   // Cluster IPs claim before addresses of machines: those are free text of the machine's author.
-  AddressClaims claims;
+  PortOwners owners;
   for (const auto& [created, service] : by_age)
-    if (!service->headless) settle_cluster_ip(*service, claims, out.problems);
+    if (!service->headless) settle_cluster_ip(*service, owners, out.problems);
   for (const auto& [created, service] : by_age)
-    if (service->headless) settle_headless(*service, claims, out.problems);
+    if (service->headless) settle_headless(*service, owners, out.problems);
   for (model::ServiceEntry& service : out.services)
     service.origin.in_force = !service.ports.empty();
   return out;

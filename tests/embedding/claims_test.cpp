@@ -13,8 +13,6 @@
 #include "osm/testing/memory_object_store.hpp"
 
 using namespace osm;
-using inject::verdict_of;
-using inject::Written;
 
 namespace {
 
@@ -37,7 +35,7 @@ spec: {featureFlags: {enableRetryPolicy: true}}
 struct ClaimedMesh {
   ClaimedMesh() { REQUIRE(store.put_yaml(kSettings).ok()); }
 
-  void put(const Written& written) {
+  void put(const inject::Written& written) {
     const Status stored = store.put_yaml(boost::json::serialize(written.object()));
     REQUIRE_MESSAGE(stored.ok(), (stored.ok() ? "" : stored.error().text()));
   }
@@ -100,9 +98,9 @@ TEST_SUITE("claims") {
       ClaimedMesh mesh;
       mesh.put({row.api, row.kind, row.spec, "first"});
       CHECK(mesh.duplicates().empty());
-      const Written second{row.api, row.kind, row.spec, "second"};
+      const inject::Written second{row.api, row.kind, row.spec, "second"};
       const inject::Verdict verdict =
-          verdict_of(mesh.validator->review(inject::review_of(second, "CREATE")));
+          inject::verdict_of(mesh.validator->review(inject::review_of(second, "CREATE")));
       CHECK(verdict.allowed != row.refused);
       if (row.refused)
         CHECK_MESSAGE(verdict.message.find(": " + sentence + " [") != std::string::npos,

@@ -19,8 +19,6 @@ using model::Links;
 
 namespace {
 
-using Entries = std::vector<EntryKey>;
-
 const ServiceName kApi{"shop", "api"};
 const ServiceName kWeb{"shop", "web"};
 const ServiceIdentity kBuyer{"shop", "buyer"};
