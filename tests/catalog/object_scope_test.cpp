@@ -70,8 +70,9 @@ struct Shop {
       if (name == std::string("near")) setting.service = store;
       spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, setting));
     }
-    spec.put(Policy({kinds::kIngressBackend, kNs, "in"},
-                    IngressBackend{.backends = {{service_name("stock"), port(8080), {}}}}));
+    IngressBackend ingress;
+    ingress.backends = {{service_name("stock"), port(8080), {}}};
+    spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, ingress));
     Telemetry telemetry;
     telemetry.open_telemetry = OpenTelemetryLog{{kNs, "collector"}, {}};
     spec.put(Policy({kinds::kTelemetry, kNs, "logs"}, telemetry));

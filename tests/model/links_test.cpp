@@ -50,7 +50,7 @@ TEST_SUITE("model::links_of") {
     Service service;
     service.name = kApi;
     CHECK(model::links_of(service) == Links{{kApi}, {}});
-    CHECK(model::links_of(smi::HttpRouteGroup{{"shop", "one"}, {{.name = "m"}}}) == Links{});
+    CHECK(model::links_of(smi::HttpRouteGroup{{"shop", "one"}, {smi::HttpMatch()}}) == Links{});
     CHECK(model::links_of(smi::TcpRoute{{"shop", "one"}, {Port{1}}}) == Links{});
   }
 
