@@ -51,4 +51,8 @@ std::vector<Problem> check_outside(const Table<model::ServiceEntry>& services, b
 std::vector<Problem> check_apexes(const Table<model::ServiceEntry>& services,
                                   const Table<smi::TrafficSplit>& splits, bool permissive);
 
+// The entry in `services`, which are ordered by name; null: it is not there.
+model::ServiceEntry* find_service(std::vector<model::ServiceEntry>& services,
+                                  const ServiceName& name);
+
 }  // namespace osm::inline v1::catalog
