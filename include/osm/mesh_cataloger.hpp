@@ -26,7 +26,8 @@ class OSM_API MeshReader {
   // The specification that these answers come from. Lifetime: the cataloger's.
   virtual const MeshSpec& get_smi_spec() const = 0;
 
-  // Identities that may call `identity` / that `identity` may call.
+  // Identities that may call `identity` / that `identity` may call, by the rules of check_policy().
+  // A denied identity has none and is in no list.
   virtual Result<std::vector<ServiceIdentity>> list_inbound_service_identities(
       const ServiceIdentity& identity) const = 0;
   virtual Result<std::vector<ServiceIdentity>> list_outbound_service_identities(
