@@ -109,10 +109,15 @@ class MeshCatalog final : public ReplicaCatalog {
 
   Result<std::vector<TrafficPolicy>> list_smi_policies() const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
+    std::map<ServiceIdentity, std::vector<ServiceName>> run;  // Services by account
+    for (const auto& service : snapshot->services)
+      for (const ServiceIdentity& identity : service->identities)
+        run[identity].push_back(service->name);
     std::vector<TrafficPolicy> out;
     for (const auto& target : snapshot->targets)
       for (const ServiceIdentity& source : target->policy.sources)
-        out.push_back(explain::traffic_policy(*snapshot, *target, source));
+        out.push_back(
+            explain::traffic_policy(*target, source, run[source], run[target->destination]));
     return out;
   }
 
