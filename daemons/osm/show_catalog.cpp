@@ -1,4 +1,6 @@
 // The catalog's answers as people read them.
+#include <map>
+
 #include "base/json.hpp"
 #include "show.hpp"
 #include "show_table.hpp"
@@ -16,15 +18,6 @@ std::string service_table(const json::value& answer, const char* none) {
   return table({"SERVICE", "PORT NAME", "PORT", "TARGET PORT", "PROTOCOL"}, rows);
 }
 
-// The row of a proxy as a participant.
-Row participant_row(const json::value& proxies, const json::value& uuid) {
-  for (const json::value& proxy : list_at(proxies, "proxies"))
-    if (const auto* of_proxy = member(proxy, "uuid"); of_proxy && *of_proxy == uuid)
-      return {cell(proxy, "name"), text(uuid), cell(proxy, "identity"),
-              joined(list_at(proxy, "services"))};
-  return {"-", text(uuid), "-", "-"};
-}
-
 constexpr const char* kPermissive =
     "Permissive mode: any account of the mesh may call any other; TrafficTargets have no effect.\n";
 
@@ -40,9 +33,14 @@ std::string show_expected(const json::value& answer) {
 }
 
 std::string show_participants(const json::value& answer) {
+  std::map<std::string, Row> known;  // by UUID
+  for (const json::value& proxy : list_at(answer, "proxies"))
+    known.try_emplace(cell(proxy, "uuid"),
+                      Row{cell(proxy, "name"), cell(proxy, "uuid"), cell(proxy, "identity"),
+                          joined(list_at(proxy, "services"))});
   std::vector<Row> rows;
   for (const json::value& uuid : list_at(answer, "participants"))
-    rows.push_back(participant_row(answer, uuid));
+    rows.push_back(known.try_emplace(text(uuid), Row{"-", text(uuid), "-", "-"}).first->second);
   if (rows.empty()) return "No proxy is a participant.\n";
   return table({"NAME", "UUID", "IDENTITY", "SERVICES"}, rows);
 }
