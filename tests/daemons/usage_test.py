@@ -233,7 +233,8 @@ class Refusals(DaemonTest):
             out = self.osm("proxy", "list", f"--{part}", "-o", "json")[1]
             self.assertEqual(json.loads(out), {name: answer[name] for name in (part, "unanswered")})
         rows = self.osm("proxy", "list", "--participants")[1].splitlines()[1:]
-        self.assertEqual([row.split() for row in rows], [["shop/web-1", "u1", "shop/web", "shop/web"], ["-", "u2", "-", "-"]])
+        cells = [row.split() for row in rows]
+        self.assertEqual(cells, [["shop/web-1", "u1", "shop/web", "shop/web"], ["-", "u2", "-", "-"]])
         del answer["unanswered"]
         self.assertEqual(json.loads(self.osm("proxy", "list", "--expected", "-o", "json")[1]), {"expected": []})
 
