@@ -51,10 +51,12 @@ std::string show_services(const json::value& answer) {
 
 std::string show_policies(const json::value& answer) {
   std::vector<Row> rows;
-  for (const json::value& policy : list_at(answer, "policies"))
+  for (const json::value& policy : list_at(answer, "policies")) {
+    const json::array& routes = list_at(policy, "routes");
     rows.push_back({cell(policy, "object"), cell(policy, "source"), cell(policy, "destination"),
                     joined(list_at(policy, "destination_services")),
-                    joined(list_at(policy, "routes"))});
+                    routes.empty() ? "opens nothing" : joined(routes)});
+  }
   const std::string out = is_permissive(answer) ? kPermissive : "";
   if (rows.empty()) return out + "No TrafficTarget is in the mesh.\n";
   return out + table({"OBJECT", "SOURCE", "DESTINATION", "SERVICES", "ROUTES"}, rows);
