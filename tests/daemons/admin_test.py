@@ -281,7 +281,8 @@ class Admin(ShopTest):
         )
         self.assertTrue(policy["path"].endswith("shop.yaml"), policy)
         self.assertRegex(self.osm("policy", "list")[1], r"(?m)^TrafficTarget shop/web-api +shop/web +shop/api ")
-        self.write("nothing.yaml", objects.target("shop", "nothing", "web", [("shop", "api")], ("HTTPRouteGroup", "gone", [])))
+        gone = ("HTTPRouteGroup", "gone", [])
+        self.write("nothing.yaml", objects.target("shop", "nothing", "web", [("shop", "api")], gone))
         wait_for("it is read", lambda: len(self.as_json("policy", "list")[1]["policies"]) == 2)
         self.assertRegex(self.osm("policy", "list")[1], r"(?m)^TrafficTarget shop/nothing .* opens nothing$")
 
