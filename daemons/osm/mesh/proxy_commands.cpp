@@ -1,4 +1,4 @@
-// `osm proxy`: connected proxies and their configuration.
+// `osm proxy`: proxies, connected or expected, with their configuration and Services.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
@@ -62,7 +62,8 @@ int list_proxies(const Flags& flags, const ListOptions& options) {
 void add_proxy_list(CLI::App& proxy, Flags& flags) {
   auto options = std::make_shared<ListOptions>();
   CLI::App* app =
-      command(proxy, flags, "list", "Connected proxies and the state of their configuration",
+      command(proxy, flags, "list",
+              "Connected proxies and the state of their configuration; with a flag, other lists",
               "osm proxy list\n"
               "  osm proxy list --expected\n"
               "  osm proxy list --participants -o json");
@@ -98,7 +99,10 @@ void add_services(CLI::App& proxy, Flags& flags) {
 }  // namespace
 
 void add_proxy(CLI::App& root, Flags& flags) {
-  CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
+  CLI::App* proxy =
+      root.add_subcommand("proxy",
+                          "Proxies, connected or expected, with their configuration and Services")
+          ->require_subcommand(1);
   add_proxy_list(*proxy, flags);
   add_services(*proxy, flags);
 
