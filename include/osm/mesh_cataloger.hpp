@@ -42,8 +42,8 @@ class OSM_API MeshReader {
   // Every TrafficTarget, resolved, one entry per source.
   virtual Result<std::vector<TrafficPolicy>> list_smi_policies() const = 0;
 
-  // Endpoints for clients, of all providers, merged. One with the weight 0 gets no traffic. Unhealthy
-  // ones are left out, and for some seconds those whose proxies do not serve them yet
+  // Endpoints for clients, of all providers, merged. One with the weight 0 gets no traffic. Left
+  // out are unhealthy ones, and for some seconds those whose proxies do not serve them yet
   // (docs/adr/0071). Empty: the service is known and has none that is left.
   virtual Result<std::vector<MergedEndpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
