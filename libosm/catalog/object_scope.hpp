@@ -8,11 +8,14 @@
 //   - in permissive mode a Service, or a workload with services: all
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "catalog/resolve_policies.hpp"
+#include "model/links.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
@@ -29,8 +32,14 @@ struct ObjectScope {
   friend bool operator==(const ObjectScope&, const ObjectScope&) = default;
 };
 
-// `index` belongs to `snapshot`. Kinds are as in model::Changes::objects. The scope of an object
-// that the snapshot does not hold is mostly empty.
+// Entries that objects of a snapshot shape with the values of another object, by that object.
+// scope_of() fills it when a scope first needs it, by one pass over the objects.
+using ReaderEntries = std::optional<std::map<ObjectKey, std::vector<model::EntryKey>>>;
+
+// `index` belongs to `snapshot`, and so does `readers`. Kinds are as in model::Changes::objects.
+// The scope of an object that the snapshot does not hold is that of the objects that read it.
+ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
+                     const PolicyIndex& index, ReaderEntries& readers);
 ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index);
 ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapshot,
