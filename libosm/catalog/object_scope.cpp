@@ -82,10 +82,10 @@ class ScopeFinder {
       if (entry->telemetry == telemetry) scope_.workloads.insert(entry->workload.name);
   }
 
-  // Adds the identities that run the service and those that may call it.
+  // Adds the service, whose workloads read it, and the identities that may call it.
   void add(const ServiceName& service) {
+    if (!scope_.services.insert(service).second) return;
     scope_.everything |= snapshot_.config.proxy.permissive;
-    scope_.services.insert(service);
     add_clients({&service, 1}, snapshot_.services, index_, scope_.identities);
   }
 
