@@ -37,7 +37,7 @@ struct ObjectScope {
 using ReaderEntries = std::optional<std::map<ObjectKey, std::vector<model::EntryKey>>>;
 
 // `index` belongs to `snapshot`, and so does `readers`. Kinds are as in model::Changes::objects.
-// The scope of an object that the snapshot does not hold is that of the objects that read it.
+// An object that the snapshot does not hold concerns the readers of its key.
 ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index, ReaderEntries& readers);
 ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
