@@ -37,7 +37,7 @@ class ScopeFinder {
   }
 
  private:
-  // Adds the entries of the object, and of those that read it.
+  // Adds the readers of the entries that the object shapes, and that objects that read it shape.
   void add_linked(const ObjectKey& object) {
     const SpecSnapshot& objects = *snapshot_.objects;
     model::for_each_list([&](auto list) {
@@ -74,7 +74,7 @@ class ScopeFinder {
       std::visit([&](const auto& name) { add(name); }, entry);
   }
   void add(std::monostate) { scope_.everything = true; }
-  void add(const smi::ObjectName&) {}  // no proxy reads the entry
+  void add(const smi::ObjectName&) {}  // its identities are entries, too
   void add(const ServiceIdentity& identity) { scope_.identities.insert(identity); }
   // Adds the workloads with the Telemetry in effect.
   void add(const TelemetryName& telemetry) {

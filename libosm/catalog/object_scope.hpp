@@ -3,8 +3,8 @@
 //   - MeshConfig, Namespace: all
 //   - Workload: its own proxy, and identities that may call its services
 //   - others: those that read an entry of its links, or of the links of an object that reads it. A
-//     Service is read by the identities that run it, may call it, or may call an apex that splits
-//     to it
+//     Service is read by the workloads that run it, and by the identities that may call it, or an
+//     apex that splits to it
 //   - in permissive mode a Service, or a workload with services: all
 #pragma once
 
