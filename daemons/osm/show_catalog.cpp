@@ -19,7 +19,8 @@ std::string service_table(const json::value& answer, const char* none) {
 }
 
 constexpr const char* kPermissive =
-    "Permissive mode: any account of the mesh may call any other; TrafficTargets have no effect.\n";
+    "Permissive mode: any account that is not denied may call any other; TrafficTargets have no "
+    "effect.\n";
 
 bool is_permissive(const json::value& answer) { return text_at(answer, "mode") == "permissive"; }
 
@@ -87,7 +88,8 @@ std::string show_service(const json::value& answer) {
 
 std::string show_identity(const json::value& answer) {
   std::string out = "Account " + cell(answer, "identity") + '\n';
-  if (is_permissive(answer)) {
+  // A denied account has no peers in either mode.
+  if (is_permissive(answer) && !list_at(answer, "inbound").empty()) {
     out += kPermissive;
   } else {
     out += "Called by: " + joined(list_at(answer, "inbound")) + '\n' +

@@ -238,6 +238,19 @@ class Refusals(DaemonTest):
         del answer["unanswered"]
         self.assertEqual(json.loads(self.osm("proxy", "list", "--expected", "-o", "json")[1]), {"expected": []})
 
+    def test_a_denied_account_calls_nobody_in_permissive_mode(self):
+        answer = {"identity": "shop/web", "mode": "permissive", "inbound": [], "outbound": [], "services": []}
+
+        class Permissive(Refusing):
+            def do_GET(self):
+                self.send(200, answer)
+
+        self.serve(Permissive)
+        shown = self.osm("identity", "get", "shop/web")[1].splitlines()
+        self.assertEqual(shown[1:3], ["Called by: -", "Calls:     -"])
+        answer["inbound"] = answer["outbound"] = ["shop/api"]
+        self.assertIn("Permissive mode", self.osm("identity", "get", "shop/web")[1])
+
     def test_wrong_usage_is_json_too(self):
         for command, says in (
             (["nonsense"], "'nonsense' is no command; there are: install"),
