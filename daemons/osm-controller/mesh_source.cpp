@@ -145,12 +145,12 @@ class DirectorySource final : public SharedSource {
 
   Status start(daemon::Startup& startup) {
     OSM_TRY(check_mesh_dir(options_.mesh_dir));
-    first_seen_ = make_file_record(options_.state_dir + "/first-seen.json");
-    OSM_TRY(auto store, spec::make_directory_store({.directory = options_.mesh_dir,
-                                                    .watcher = runtime_.asio(),
-                                                    .runtime = daemon::with_executors(
-                                                        runtime_, runtime_.executor, records_),
-                                                    .first_seen = first_seen_.get()}));
+    OSM_TRY(auto store,
+            spec::make_directory_store(
+                {.directory = options_.mesh_dir,
+                 .watcher = runtime_.asio(),
+                 .runtime = daemon::with_executors(runtime_, runtime_.executor, records_),
+                 .first_seen = make_file_record(options_.state_dir + "/first-seen.json")}));
     // The directory is this machine's own, so each controller has a record.
     auto drains = make_file_record(options_.state_dir + "/drained-machines.json");
     if (options_.ca.ca_store == "etcd") {

@@ -111,7 +111,6 @@ class MeshSource {
   std::optional<net::Lane> watching_;  // of a store that waits for its server
   // Not watched: some records are files, and a restart brings back no disk that stands still.
   net::Lane records_{runtime_.lanes(), {.name = "records", .bound = 3}};
-  std::unique_ptr<TextRecord> first_seen_;  // of a directory's objects
   std::unique_ptr<ObjectStore> store_;
   std::unique_ptr<TextRecord> last_config_;
   std::unique_ptr<TextRecord> drains_;
