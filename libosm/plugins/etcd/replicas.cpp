@@ -67,10 +67,8 @@ class EtcdReplicas final : public ReplicaBoard {
   Status publish(const std::string& topic, std::string text) override {
     {
       const std::lock_guard lock(mutex_);
-      OSM_TRY(check_board_text(ours_, topic, text));
-      const auto [at, fresh] = ours_.try_emplace(topic);
-      if (!fresh && at->second == text) return {};
-      at->second = std::move(text);
+      OSM_TRY(const bool differs, set_board_text(ours_, topic, std::move(text)));
+      if (!differs) return {};
       unwritten_ = true;
     }
     strand_.post([this] { changed_.notify(); });
@@ -85,12 +83,8 @@ class EtcdReplicas final : public ReplicaBoard {
                    name_ +
                        ": it is not known which of them live, because etcd has not answered "
                        "lately; proxies are served, and no root rotation takes a step"};
-    const auto said = [&](const Topics& topics) {
-      const std::string* text = find_in(topics, topic);
-      return text ? *text : std::string();
-    };
-    std::map<std::string, std::string> all{{replica_, said(ours_)}};
-    for (const auto& [replica, seen] : seen_) all.emplace(replica, said(seen.topics));
+    std::map<std::string, std::string> all{{replica_, value_in(ours_, topic)}};
+    for (const auto& [replica, seen] : seen_) all.emplace(replica, value_in(seen.topics, topic));
     return all;
   }
 
