@@ -43,7 +43,7 @@ class Controller final : public daemon::Daemon {
 
   ~Controller() override {
     if (roots_) roots_->stop();
-    // It uses the control plane and the manager of certificates.
+    // The upkeep uses the control plane, and its servers the manager of certificates.
     if (!upkeep_) return;
     upkeep_->stop();
     upkeep_->stop_servers(std::chrono::milliseconds(0));
