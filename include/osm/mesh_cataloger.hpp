@@ -44,7 +44,7 @@ class OSM_API MeshReader {
   // Endpoints that clients are sent, of all providers, merged. Left out are unhealthy ones, and for
   // some seconds those whose proxies do not serve them yet (docs/adr/0071). Empty: the service is
   // known and has none that is left.
-  virtual Result<std::vector<Endpoint>> list_endpoints_for_service(
+  virtual Result<std::vector<MergedEndpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
   // Callers from outside of the mesh that IngressBackends in force admit to the workloads behind a

@@ -175,6 +175,42 @@ json::object to_json(const ObjectStatus& status) {
           {"replicas_known", status.replicas_known}};
 }
 
+json::object to_json(const MergedEndpoint& merged) {
+  const Endpoint& endpoint = merged.endpoint;
+  json::value weight;  // null: equal
+  if (endpoint.weight) weight = *endpoint.weight;
+  return {{"address", endpoint.address},
+          {"port", number(endpoint.port)},
+          {"service_port", endpoint.service_port},
+          {"identity", endpoint.identity.str()},
+          {"zone", endpoint.zone.value_or("")},
+          {"weight", weight},
+          {"provider", merged.provider}};
+}
+
+json::object to_json(const MeshService& service) {
+  return {{"service", service.name.str()},
+          {"port_name", service.port_name},
+          {"port", number(service.port)},
+          {"target_port", number(service.target_port)},
+          {"protocol", protocol_text(service.protocol)}};
+}
+
+json::object to_json(const IngressTrafficPolicy& policy) {
+  json::value networks;  // null: any address
+  if (policy.networks) networks = json::array(policy.networks->begin(), policy.networks->end());
+  return {{"object", policy.ingress.str()},
+          {"target_port", number(policy.target_port)},
+          {"encryption", encryption_text(policy.tls)},
+          {"networks", std::move(networks)},
+          {"principals", json::array(policy.principals.begin(), policy.principals.end())}};
+}
+
+const char* encryption_text(const std::optional<IngressTls>& tls) {
+  if (!tls) return "none";
+  return tls->client_certificate ? "mTLS" : "TLS";
+}
+
 json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {
   std::string ports;
   for (const Port port : policy.tcp_ports)

@@ -1,6 +1,7 @@
 #include "catalog/mesh_catalog.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -103,12 +104,16 @@ class MeshCatalog final : public ReplicaCatalog {
     return out;
   }
 
-  Result<std::vector<Endpoint>> list_endpoints_for_service(
+  Result<std::vector<MergedEndpoint>> list_endpoints_for_service(
       const ServiceName& service) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
-    if (const auto found = snapshot->endpoints.find(service)) return found->endpoints;
-    if (snapshot->services.find(service)) return std::vector<Endpoint>();
-    return unknown_service(service);
+    const auto found = snapshot->endpoints.find(service);
+    if (!found && !snapshot->services.find(service)) return unknown_service(service);
+    std::vector<MergedEndpoint> out;
+    if (found)
+      for (std::size_t i = 0; i < found->endpoints.size(); ++i)
+        out.push_back({found->endpoints[i], found->providers.of_each[i]});
+    return out;
   }
 
   Result<std::vector<IngressTrafficPolicy>> get_ingress_policies_for_service(

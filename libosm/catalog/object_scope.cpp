@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "catalog/resolve_egress.hpp"
+#include "model/links.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/ingress_backend.hpp"
 #include "osm/values/retry.hpp"
@@ -20,102 +21,68 @@ class ScopeFinder {
       : snapshot_(snapshot), index_(index) {}
 
   ObjectScope find_scope(const ObjectKey& object) && {
-    const smi::ObjectName name{object.ns, object.name};
-    if (object.is(kinds::kTrafficTarget)) {
-      if (const auto target = snapshot_.targets.find(name)) add_parties(*target, scope_.identities);
-    } else if (object.is(kinds::kHttpRouteGroup)) {
-      add_users(smi::RouteKind::kHttpRouteGroup, name);
-      add_egress_sources(object);
-    } else if (object.is(kinds::kTcpRoute)) {
-      add_users(smi::RouteKind::kTcpRoute, name);
-    } else if (object.is(kinds::kTrafficSplit)) {
-      add_split(object);
+    if (object.is(kinds::kMeshConfig) || object.is(kinds::kNamespace)) {
+      scope_.everything = true;
     } else if (object.is(kinds::kService)) {
-      add_service({object.ns, object.name});
+      add(ServiceName{object.ns, object.name});
     } else if (object.is(model::kWorkloadKind)) {
       for (const auto& entry : snapshot_.workloads)
         if (entry->workload.name == WorkloadName{object.ns, object.name})
           scope_.merge(scope_of(entry->workload, snapshot_, index_));
-    } else if (object.is(kinds::kTelemetry)) {
-      add_logging({{object.ns, object.name}});
-    } else if (object.is(kinds::kExtensionService)) {
-      add_exporting({object.ns, object.name});
-    } else if (object.is(kinds::kMeshConfig) || object.is(kinds::kNamespace)) {
-      scope_.everything = true;
-    } else {
-      add_policy(object);
+    } else if (snapshot_.objects) {
+      add_linked(object);
+      if (!object.is(kinds::kTrafficSplit)) add_backends();
     }
     return std::move(scope_);
   }
 
  private:
+  // Adds the entries of the object, and of those that read it.
+  void add_linked(const ObjectKey& object) {
+    const SpecSnapshot& objects = *snapshot_.objects;
+    model::for_each_list([&](auto list) {
+      const auto& table = objects.*list;
+      if (!model::may_hold(table, object)) return;
+      if (const auto one = table.find(model::name_in(table, object))) add(model::links_of(*one));
+    });
+    const auto add_readers = [&](const auto& table) {
+      for (const auto& one : table) {
+        const model::Links links = model::links_of(*one);
+        if (std::ranges::find(links.reads, object) != links.reads.end()) add(links);
+      }
+    };
+    const bool route = object.is(kinds::kHttpRouteGroup) || object.is(kinds::kTcpRoute);
+    if (route) add_readers(objects.targets);
+    if (route || object.is(kinds::kUpstreamTrafficSetting) || object.is(kinds::kExtensionService))
+      add_readers(objects.policies);
+  }
+
+  void add(const model::Links& links) {
+    for (const model::EntryKey& entry : links.entries)
+      std::visit([&](const auto& name) { add(name); }, entry);
+  }
+  void add(std::monostate) { scope_.everything = true; }
+  void add(const smi::ObjectName&) {}  // no proxy reads the entry
+  void add(const ServiceIdentity& identity) { scope_.identities.insert(identity); }
+  // Adds the workloads with the Telemetry in effect.
+  void add(const TelemetryName& telemetry) {
+    for (const auto& entry : snapshot_.workloads)
+      if (entry->telemetry == telemetry) scope_.workloads.insert(entry->workload.name);
+  }
+
   // Adds the identities that run the service and those that may call it.
-  void add_service(const ServiceName& service) {
+  void add(const ServiceName& service) {
     scope_.everything |= snapshot_.config.proxy.permissive;
     scope_.services.insert(service);
     add_clients({&service, 1}, snapshot_.services, index_, scope_.identities);
   }
 
-  void add_split(const ObjectKey& object) {
-    const auto split =
-        snapshot_.objects ? snapshot_.objects->splits.find({object.ns, object.name}) : nullptr;
-    if (!split) return;
-    add_service(split->service);
-    for (const smi::SplitBackend& backend : split->backends)
-      add_service({object.ns, backend.service});
-  }
-
-  // Adds the sources of Egresses that name the object.
-  void add_egress_sources(const ObjectKey& object) {
-    if (!snapshot_.objects) return;
-    for (const auto& policy : snapshot_.objects->policies) {
-      const std::vector<ObjectKey> named = named_by_egress(*policy);
-      if (std::find(named.begin(), named.end(), object) == named.end()) continue;
-      scope_.identities.insert(policy->reach.accounts.begin(), policy->reach.accounts.end());
-    }
-  }
-
-  void add_policy(const ObjectKey& object) {
-    const auto policy = snapshot_.objects ? snapshot_.objects->policies.find(object) : nullptr;
-    if (!policy) return;
-    scope_.everything = policy->reach.everything;
-    scope_.identities = policy->reach.accounts;
-    add_egress_sources(object);
-    for (const ServiceName& service : policy->reach.services) {
-      add_service(service);
-      // Backends serve the apex's host names.
-      if (const auto entry = snapshot_.services.find(service); entry && entry->split)
-        for (const WeightedCluster& backend : *entry->split)
-          scope_.services.insert(backend.service);
-    }
-  }
-
-  // Adds the workloads with one of these Telemetries in effect.
-  void add_logging(const std::set<TelemetryName>& telemetries) {
-    for (const auto& entry : snapshot_.workloads)
-      if (entry->telemetry && telemetries.contains(*entry->telemetry))
-        scope_.workloads.insert(entry->workload.name);
-  }
-
-  void add_exporting(const ExtensionServiceName& server) {
-    std::set<TelemetryName> telemetries;
-    for (const auto& entry : snapshot_.telemetries)
-      if (entry->collector && entry->collector->name == server) telemetries.insert(entry->name);
-    add_logging(telemetries);
-  }
-
-  // Adds the sources and destinations of targets with such a rule.
-  void add_users(smi::RouteKind kind, const smi::ObjectName& route) {
-    if (!snapshot_.objects) return;
-    for (const auto& target : snapshot_.objects->targets) {
-      const bool uses = std::any_of(
-          target->rules.begin(), target->rules.end(), [&](const smi::TrafficTargetRule& rule) {
-            return rule.kind == kind && rule.name == route.name && target->name.ns == route.ns;
-          });
-      if (!uses) continue;
-      if (const auto entry = snapshot_.targets.find(target->name))
-        add_parties(*entry, scope_.identities);
-    }
+  // Adds the backends of the Services, which serve the apex's host names.
+  void add_backends() {
+    const std::set<ServiceName> apexes = scope_.services;
+    for (const ServiceName& apex : apexes)
+      if (const auto entry = snapshot_.services.find(apex); entry && entry->split)
+        for (const WeightedCluster& one : *entry->split) scope_.services.insert(one.service);
   }
 
   const model::MeshSnapshot& snapshot_;

@@ -1,13 +1,11 @@
 // The proxies whose configuration depends on one object. Pure.
 //
-//   - TrafficTarget: its destination and sources
-//   - HTTPRouteGroup, TCPRoute: destinations and sources of the targets that use it
-//   - Service: identities that run it, may call it, or may call an apex that splits to it
-//   - TrafficSplit: the same for its apex and its backends
+//   - MeshConfig, Namespace: all
 //   - Workload: its own proxy, and identities that may call its services
-//   - Telemetry, ExtensionService: workloads that it is in effect for
-//   - MeshConfig, Namespace: all; in permissive mode also for a Service, split or workload
-//   - any other policy: its PolicyReach
+//   - others: those that read an entry of its links, or of the links of an object that reads it. A
+//     Service is read by the identities that run it, may call it, or may call an apex that splits
+//     to it
+//   - in permissive mode a Service, or a workload with services: all
 #pragma once
 
 #include <set>

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "model/claims.hpp"
 #include "osm/values/retry.hpp"
 
 namespace osm::inline v1::catalog {
@@ -33,7 +34,7 @@ ResolvedClients resolve_clients(const Table<Policy>& policies,
                                 const Table<model::ServiceEntry>& services, bool obeyed) {
   ResolvedClients out;
   std::map<ServiceIdentity, model::ClientPolicy> clients;
-  std::map<std::pair<ServiceIdentity, ServiceName>, ObjectKey> owners;
+  model::Owners owners;
   for (const auto& policy : policies) {
     const auto* retry = policy->get<Retry>();
     if (retry == nullptr) continue;
@@ -49,22 +50,15 @@ ResolvedClients resolve_clients(const Table<Policy>& policies,
              "has no effect: set MeshConfig's spec.featureFlags.enableRetryPolicy to true");
       continue;
     }
-    for (const ServiceName& service : retry->destinations) {
-      const auto [owner, first] = owners.emplace(std::pair(retry->source, service), policy->key);
-      if (!first) {
-        report(ErrorCode::kDuplicateObject, "spec.destinations",
-               owner->second.str() + " already says how " + retry->source.str() +
-                   " repeats its requests to Service " + service.str() +
-                   " and is used; merge the two");
-        continue;
-      }
-      auto why = why_idle(service, services);
+    for (const model::Claim& claim : model::links_of(*policy).claims) {
+      if (!owners.take(policy->key, claim, out.problems)) continue;
+      auto why = why_idle(claim.service, services);
       const bool in_force = !why;
-      if (why) report(why->first, "spec.destinations", std::move(why->second));
+      if (why) report(why->first, claim.field, std::move(why->second));
       model::ClientPolicy& client = clients[retry->source];
       client.identity = retry->source;
       client.retries.emplace(
-          service,
+          claim.service,
           model::ResolvedRetry{retry->policy, {policy->key, "spec.retryPolicy", in_force}});
     }
   }

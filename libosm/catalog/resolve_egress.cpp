@@ -407,16 +407,4 @@ std::vector<Problem> resolve_egress(const SpecSnapshot& objects, const ServiceTa
   return std::move(resolver).take_problems();
 }
 
-std::vector<ObjectKey> named_by_egress(const Policy& policy) {
-  std::vector<ObjectKey> out;
-  const auto* egress = policy.get<Egress>();
-  if (egress == nullptr) return out;
-  if (egress->route_groups)
-    for (const std::string& name : *egress->route_groups)
-      out.emplace_back(kinds::kHttpRouteGroup, policy.key.ns, name);
-  if (!egress->setting.empty())
-    out.emplace_back(kinds::kUpstreamTrafficSetting, policy.key.ns, egress->setting);
-  return out;
-}
-
 }  // namespace osm::inline v1::catalog

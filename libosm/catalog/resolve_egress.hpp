@@ -20,7 +20,4 @@ std::vector<Problem> resolve_egress(const SpecSnapshot& objects,
                                     const Table<model::ServiceEntry>& services,
                                     std::vector<model::ClientPolicy>& clients);
 
-// The HTTPRouteGroups and the UpstreamTrafficSetting that the policy names, if it is an Egress.
-std::vector<ObjectKey> named_by_egress(const Policy& policy);
-
 }  // namespace osm::inline v1::catalog

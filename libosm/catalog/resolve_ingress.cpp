@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "catalog/resolve_services.hpp"
+#include "model/claims.hpp"
 #include "osm/values/ingress_backend.hpp"
 
 namespace osm::inline v1::catalog {
@@ -16,10 +18,6 @@ std::string list_of(const std::set<Port>& ports) {
   std::string out;
   for (const Port port : ports) out += (out.empty() ? "" : ", ") + text_of(port);
   return out;
-}
-
-std::string field_of(const IngressTarget& target) {
-  return "spec.backends[" + std::to_string(target.place) + ']';
 }
 
 std::vector<std::string> in_order(std::set<std::string> texts) {
@@ -73,16 +71,19 @@ class IngressResolver {
   IngressResolver(const Sources& sources, std::vector<model::ServiceEntry>& services)
       : sources_(sources), services_(services) {}
 
-  void add(const ObjectKey& object, const IngressBackend& policy, bool obeyed) {
-    object_ = &object;
+  void add(const Policy& object, const IngressBackend& policy, bool obeyed) {
+    object_ = &object.key;
     if (!obeyed) {
       report(ErrorCode::kUnusedField, "",
              "has no effect: MeshConfig's spec.featureFlags.enableIngressBackendPolicy is false");
       return;
     }
     const auto networks = networks_of(policy);
-    for (const IngressTarget& target : policy.backends) {
-      model::IngressPort callers{{object, field_of(target)}, target.tls, networks, {}};
+    const std::vector<model::Claim> claims = model::links_of(object).claims;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (!owners_.take(object.key, claims[i], problems_)) continue;
+      const IngressTarget& target = policy.backends[i];
+      model::IngressPort callers{{object.key, claims[i].field}, target.tls, networks, {}};
       if (callers.asks_for_certificate())
         callers.principals = in_order({policy.principals.begin(), policy.principals.end()});
       set(target, std::move(callers));
@@ -141,18 +142,8 @@ class IngressResolver {
 
   void set(const IngressTarget& target, model::IngressPort callers) {
     const std::string& field = callers.origin.field;
-    const auto [owner, first] =
-        owners_.emplace(std::pair(target.service, target.target_port), *object_);
-    if (!first) {
-      report(ErrorCode::kDuplicateObject, field,
-             owner->second.str() + " already has backend " + target.service.name + " port " +
-                 text_of(target.target_port) + " and is used; merge the two");
-      return;
-    }
-    const auto at = std::lower_bound(
-        services_.begin(), services_.end(), target.service,
-        [](const model::ServiceEntry& entry, const ServiceName& key) { return entry.name < key; });
-    if (at == services_.end() || at->name != target.service) {
+    model::ServiceEntry* const at = find_service(services_, target.service);
+    if (at == nullptr) {
       report(ErrorCode::kDanglingReference, field + ".name",
              "Service " + target.service.str() + " is not there, or is invalid and left out");
       return;
@@ -167,7 +158,7 @@ class IngressResolver {
   const Sources& sources_;
   std::vector<model::ServiceEntry>& services_;
   const ObjectKey* object_ = nullptr;  // the IngressBackend that is being added
-  std::map<std::pair<ServiceName, Port>, ObjectKey> owners_;
+  model::Owners owners_;
   std::vector<Problem> problems_;
 };
 
@@ -206,7 +197,7 @@ std::vector<Problem> resolve_ingress(const Table<Policy>& policies, const Source
   IngressResolver resolver(sources, services);
   for (const auto& policy : policies)
     if (const auto* ingress = policy->get<IngressBackend>())
-      resolver.add(policy->key, *ingress, obeyed);
+      resolver.add(*policy, *ingress, obeyed);
   return std::move(resolver).problems();
 }
 

@@ -3,28 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "catalog/resolve_egress.hpp"
+#include "catalog/resolve_services.hpp"
+#include "model/claims.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
 
-model::ServiceEntry* find(std::vector<model::ServiceEntry>& services, const ServiceName& name) {
-  const auto at = std::lower_bound(
-      services.begin(), services.end(), name,
-      [](const model::ServiceEntry& entry, const ServiceName& key) { return entry.name < key; });
-  return at != services.end() && at->name == name ? &*at : nullptr;
-}
-
-std::set<ObjectKey> named_by_egresses(const Table<Policy>& policies) {
+std::set<ObjectKey> read_by(const Table<Policy>& policies) {
   std::set<ObjectKey> out;
   for (const auto& policy : policies)
-    for (ObjectKey& key : named_by_egress(*policy)) out.insert(std::move(key));
+    for (const ObjectKey& key : model::links_of(*policy).reads) out.insert(key);
   return out;
 }
 
@@ -68,8 +62,8 @@ void report_hourly(const model::ServiceEntry& service, const UpstreamLimits& lim
 std::vector<Problem> resolve_limits(const Table<Policy>& policies,
                                     std::vector<model::ServiceEntry>& services) {
   std::vector<Problem> problems;
-  std::map<ServiceName, ObjectKey> owners;
-  const std::set<ObjectKey> named = named_by_egresses(policies);
+  model::Owners owners;
+  std::optional<std::set<ObjectKey>> read;
   for (const auto& policy : policies) {
     const auto* setting = policy->get<UpstreamTrafficSetting>();
     if (setting == nullptr) continue;
@@ -81,21 +75,16 @@ std::vector<Problem> resolve_limits(const Table<Policy>& policies,
                           .cause = std::move(cause)});
     };
     if (setting->service == ServiceName()) {
-      if (!named.contains(policy->key))
+      if (!read) read = read_by(policies);
+      if (!read->contains(policy->key))
         report(ErrorCode::kCrossNamespace, "spec.host",
                "must be the host of a Service of the object's own namespace, " + policy->key.ns +
                    "; or name the object in spec.matches of an Egress, whose hosts it then limits");
       continue;
     }
     const std::string name = setting->service.str();
-    const auto [owner, first] = owners.emplace(setting->service, policy->key);
-    if (!first) {
-      report(
-          ErrorCode::kDuplicateObject, "spec.host",
-          owner->second.str() + " already limits Service " + name + " and is used; merge the two");
-      continue;
-    }
-    model::ServiceEntry* const service = find(services, setting->service);
+    if (!owners.take(policy->key, model::links_of(*policy).claims.front(), problems)) continue;
+    model::ServiceEntry* const service = find_service(services, setting->service);
     if (service == nullptr) {
       report(ErrorCode::kDanglingReference, "spec.host",
              "Service " + name + " is not there, or is invalid and left out");

@@ -1,24 +1,12 @@
 #include "catalog/resolve_providers.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "base/maps.hpp"
+#include "catalog/resolve_services.hpp"
+#include "model/claims.hpp"
 
 namespace osm::inline v1::catalog {
-namespace {
-
-// The object whose order is used, for each Service.
-std::map<ServiceName, ObjectKey> provider_owners(const Table<Policy>& policies) {
-  std::map<ServiceName, ObjectKey> owners;
-  for (const auto& policy : policies)
-    if (const auto* order = policy->get<ServiceProvider>())
-      owners.try_emplace(order->service, policy->key);
-  return owners;
-}
-
-}  // namespace
 
 std::map<ServiceName, ServiceProvider> provider_orders(const Table<Policy>& policies) {
   std::map<ServiceName, ServiceProvider> orders;
@@ -29,16 +17,17 @@ std::map<ServiceName, ServiceProvider> provider_orders(const Table<Policy>& poli
 }
 
 void set_order_origins(const Table<Policy>& policies, std::vector<model::ServiceEntry>& services) {
-  const auto owners = provider_owners(policies);
-  for (model::ServiceEntry& service : services)
-    if (const ObjectKey* owner = find_in(owners, service.name))
-      service.order_origin = {*owner, "spec.providers"};
+  for (const auto& policy : policies)
+    if (const auto* order = policy->get<ServiceProvider>())
+      if (auto* service = find_service(services, order->service);
+          service != nullptr && service->order_origin.object == ObjectKey())
+        service->order_origin = {policy->key, "spec.providers"};
 }
 
 std::vector<Problem> check_provider_orders(const SpecSnapshot& objects,
                                            const std::vector<ProviderStatus>& providers) {
   std::vector<Problem> problems;
-  const std::map<ServiceName, ObjectKey> owners = provider_owners(objects.policies);
+  model::Owners owners;
   std::string known;
   for (const ProviderStatus& provider : providers)
     known.append(known.empty() ? "" : ", ").append(provider.id);
@@ -52,16 +41,10 @@ std::vector<Problem> check_provider_orders(const SpecSnapshot& objects,
                           .field = std::move(field),
                           .cause = std::move(cause)});
     };
-    const std::string service = order->service.str();
-    if (const ObjectKey& owner = owners.at(order->service); owner != policy->key) {
-      report(ErrorCode::kDuplicateObject, "spec.service",
-             owner.str() + " already orders the providers of Service " + service +
-                 " and is used; merge the two");
-      continue;
-    }
+    if (!owners.take(policy->key, model::links_of(*policy).claims.front(), problems)) continue;
     if (!objects.services.find(order->service))
       report(ErrorCode::kDanglingReference, "spec.service",
-             "Service " + service + " is not there, or is invalid and left out");
+             "Service " + order->service.str() + " is not there, or is invalid and left out");
     for (std::size_t i = 0; i < order->providers.size(); ++i) {
       const std::string& id = order->providers[i].id;
       const auto named = [&](const ProviderStatus& provider) { return provider.id == id; };

@@ -1,6 +1,7 @@
 #include "catalog/resolve_services.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -10,6 +11,8 @@
 #include <utility>
 
 #include "base/maps.hpp"
+#include "model/claims.hpp"
+#include "model/spec_tables.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
@@ -101,18 +104,12 @@ struct ResolvedSplit {
 std::map<ServiceName, ResolvedSplit> resolve_splits(const Table<smi::TrafficSplit>& splits,
                                                     const ServiceDrafts& drafts,
                                                     std::vector<Problem>& problems) {
-  std::map<ServiceName, const smi::TrafficSplit*> of_apex;
+  model::Owners owners;
   std::map<ServiceName, ResolvedSplit> out;
   for (const auto& split : splits) {
     if (!drafts.contains(split->service)) continue;
-    const auto [first, added] = of_apex.try_emplace(split->service, split.get());
-    if (!added) {
-      problems.push_back(problem_of_split(ErrorCode::kDuplicateObject, *split, "spec.service",
-                                          "TrafficSplit " + first->second->name.str() +
-                                              " already splits Service " + split->service.str() +
-                                              "; the first by name is used: remove one"));
-      continue;
-    }
+    const ObjectKey key = model::key_of(*split);
+    if (!owners.take(key, model::links_of(*split).claims.front(), problems)) continue;
     auto backends = existing_backends(*split, drafts);
     const auto weighs = [](const auto& backend) { return backend.weight > 0; };
     if (std::any_of(split->backends.begin(), split->backends.end(), weighs) &&
@@ -121,26 +118,13 @@ std::map<ServiceName, ResolvedSplit> resolve_splits(const Table<smi::TrafficSpli
           ErrorCode::kInvalidWeights, *split, "spec.backends",
           "no Service with a weight above 0 exists: requests get 503 and TCP connections are "
           "closed; create the missing Services, or delete the split"));
-    out[split->service] = {model::key_of(*split), std::move(backends)};
+    out[split->service] = {key, std::move(backends)};
   }
   return out;
 }
 
 // First claimant of each (address, port) of the mesh.
-class AddressClaims {
- public:
-  // The owner; null if there is none yet.
-  const ServiceName* owner(const std::string& address, Port port) const {
-    const auto at = owners_.find({address, port});
-    return at == owners_.end() ? nullptr : at->second;
-  }
-  void claim(const std::string& address, Port port, const ServiceName& service) {
-    owners_.try_emplace({address, port}, &service);
-  }
-
- private:
-  std::map<std::pair<std::string, Port>, const ServiceName*> owners_;
-};
+using PortOwners = std::map<std::pair<std::string, Port>, const ServiceName*>;
 
 Problem taken(const ServiceName& service, std::string field, const std::string& address, Port port,
               const ServiceName& owner, std::string consequence) {
@@ -152,34 +136,33 @@ Problem taken(const ServiceName& service, std::string field, const std::string& 
                    owner.str() + "; " + std::move(consequence)};
 }
 
-void settle_cluster_ip(model::ServiceEntry& service, AddressClaims& claims,
+void settle_cluster_ip(model::ServiceEntry& service, PortOwners& owners,
                        std::vector<Problem>& problems) {
   if (service.cluster_ip.empty()) return;
   std::erase_if(service.ports, [&](const MeshService& port) {
-    const ServiceName* owner = claims.owner(service.cluster_ip, port.port);
-    if (!owner) {
-      claims.claim(service.cluster_ip, port.port, service.name);
-      return false;
-    }
-    problems.push_back(taken(service.name, "spec.clusterIP", service.cluster_ip, port.port, *owner,
+    const auto [owner, first] = owners.try_emplace({service.cluster_ip, port.port}, &service.name);
+    if (first) return false;
+    problems.push_back(taken(service.name, "spec.clusterIP", service.cluster_ip, port.port,
+                             *owner->second,
                              "this port is left out: give the Service a cluster IP of its own"));
     service.named_targets.erase(port.port_name);
     return true;
   });
 }
 
-void settle_headless(model::ServiceEntry& service, AddressClaims& claims,
+void settle_headless(model::ServiceEntry& service, PortOwners& owners,
                      std::vector<Problem>& problems) {
   std::erase_if(service.addresses, [&](const std::string& address) {
     for (const MeshService& port : service.ports) {
-      const ServiceName* owner = claims.owner(address, port.port);
+      const auto* owner = find_in(owners, std::pair(address, port.port));
       if (!owner) continue;
-      problems.push_back(taken(service.name, "spec.selector", address, port.port, *owner,
+      problems.push_back(taken(service.name, "spec.selector", address, port.port, **owner,
                                "clients cannot reach this headless Service at that address: use "
                                "another port, or a cluster IP"));
       return true;
     }
-    for (const MeshService& port : service.ports) claims.claim(address, port.port, service.name);
+    for (const MeshService& port : service.ports)
+      owners.try_emplace({address, port.port}, &service.name);
     return false;
   });
 }
@@ -241,6 +224,21 @@ model::ServiceEntry resolve_service(const Service& service,
 
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints) {
   return {.service = endpoints.name, .endpoints = endpoints.healthy_endpoints()};
+}
+
+void name_providers(model::ServiceEndpoints& endpoints, const endpoint::MergedService& merged,
+                    const model::ServiceEndpoints* known) {
+  const auto known_provider = [&](const Endpoint& one) {
+    const auto at = std::lower_bound(known->endpoints.begin(), known->endpoints.end(), one);
+    if (at == known->endpoints.end() || *at != one) return std::string();
+    return known->providers.of_each[static_cast<std::size_t>(at - known->endpoints.begin())];
+  };
+  std::vector<std::string>& names = endpoints.providers.of_each;
+  names.clear();
+  for (const Endpoint& one : endpoints.endpoints) {
+    names.push_back(merged.provider_of(one));
+    if (names.back().empty() && known) names.back() = known_provider(one);
+  }
 }
 
 std::vector<Problem> check_apexes(const Table<model::ServiceEntry>& services,
@@ -308,14 +306,22 @@ SettledServices settle_services(const ServiceDrafts& drafts, const Table<smi::Tr
   std::stable_sort(by_age.begin(), by_age.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   // Cluster IPs claim before addresses of machines: those are free text of the machine's author.
-  AddressClaims claims;
+  PortOwners owners;
   for (const auto& [created, service] : by_age)
-    if (!service->headless) settle_cluster_ip(*service, claims, out.problems);
+    if (!service->headless) settle_cluster_ip(*service, owners, out.problems);
   for (const auto& [created, service] : by_age)
-    if (service->headless) settle_headless(*service, claims, out.problems);
+    if (service->headless) settle_headless(*service, owners, out.problems);
   for (model::ServiceEntry& service : out.services)
     service.origin.in_force = !service.ports.empty();
   return out;
+}
+
+model::ServiceEntry* find_service(std::vector<model::ServiceEntry>& services,
+                                  const ServiceName& name) {
+  const auto at = std::lower_bound(
+      services.begin(), services.end(), name,
+      [](const model::ServiceEntry& entry, const ServiceName& key) { return entry.name < key; });
+  return at != services.end() && at->name == name ? &*at : nullptr;
 }
 
 }  // namespace osm::inline v1::catalog

@@ -20,6 +20,11 @@ model::ServiceEntry resolve_service(const Service& service,
 // The endpoints of one service that may get traffic.
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints);
 
+// Names the provider of each endpoint of `endpoints`: that of `merged`, or where it has no such
+// endpoint that of `known`, which has the endpoints that clients know; null: they know none.
+void name_providers(model::ServiceEndpoints& endpoints, const endpoint::MergedService& merged,
+                    const model::ServiceEndpoints* known);
+
 using ServiceDrafts = std::map<ServiceName, std::shared_ptr<const model::ServiceEntry>>;
 using ServiceAges = std::map<ServiceName, Created>;
 
@@ -45,5 +50,9 @@ std::vector<Problem> check_outside(const Table<model::ServiceEntry>& services, b
 // `services`: settled.
 std::vector<Problem> check_apexes(const Table<model::ServiceEntry>& services,
                                   const Table<smi::TrafficSplit>& splits, bool permissive);
+
+// The entry in `services`, which are ordered by name; null: it is not there.
+model::ServiceEntry* find_service(std::vector<model::ServiceEntry>& services,
+                                  const ServiceName& name);
 
 }  // namespace osm::inline v1::catalog

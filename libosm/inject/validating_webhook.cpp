@@ -11,6 +11,8 @@
 
 #include "base/json.hpp"
 #include "inject/admission.hpp"
+#include "model/claims.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/inject/validator.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "spec/decode.hpp"
@@ -151,8 +153,7 @@ class MeshValidator final : public Validator {
     const std::string domain = cluster_domain();
     std::vector<Problem> problems = kind->check != nullptr ? kind->check(object, domain)
                                                            : kind->decode(object, domain).problems;
-    add_conflicts(object, problems);
-    add_claim_conflicts(object, problems);
+    add_claim_conflicts(object, *kind, problems);
     add_root_conflicts(request, problems);
     AdmissionResponse response;
     std::vector<Problem> refusals;
@@ -226,19 +227,39 @@ class MeshValidator final : public Validator {
         fmt::join(names, ", "));
   }
 
-  // Adds conflicts with other objects. References to missing objects are no fault: those may follow
-  // later.
-  void add_conflicts(const Object& object, std::vector<Problem>& problems) const {
-    if (!object.key.is(kinds::kTrafficSplit)) return;
-    const auto split = spec::decode_traffic_split(object, cluster_domain()).value;
-    if (!split) return;
-    for (const auto& other : mesh_spec_.list_traffic_splits()) {
-      if (other->service != split->service || other->name == split->name) continue;
-      problems.push_back({ErrorCode::kDuplicateObject, object.key, "", 0, "spec.service",
-                          "TrafficSplit " + other->name.str() + " already splits Service " +
-                              split->service.str() + "; change that one, or delete it first"});
+  // Adds conflicts with other objects that have one of its claims. References to missing objects
+  // are no fault: those may follow later.
+  void add_claim_conflicts(const Object& object, const spec::Kind& kind,
+                           std::vector<Problem>& problems) const {
+    const std::string domain = cluster_domain();
+    if (object.key.is(kinds::kTrafficSplit)) {
+      const auto split = spec::decode_traffic_split(object, domain).value;
+      if (split) add_taken(*split, mesh_spec_.list_traffic_splits(), problems);
       return;
     }
+    // Of several Retries of one destination the first by name is used, and none is refused.
+    if (store_ == nullptr || kind.decode == nullptr || object.key.is(kinds::kRetry)) return;
+    const auto policy = kind.decode(object, domain).value;
+    if (!policy || model::links_of(*policy).claims.empty()) return;
+    SharedList<Policy> others;  // few
+    for (const auto& stored : store_->list(object.key.group_kind()))
+      if (stored->key.ns == object.key.ns)
+        if (auto other = kind.decode(*stored, domain).value) others.push_back(std::move(other));
+    add_taken(*policy, others, problems);
+  }
+
+  // Adds a problem for each claim of the object that one of the others has.
+  template <class T>
+  static void add_taken(const T& object, const SharedList<T>& others,
+                        std::vector<Problem>& problems) {
+    model::Owners owners;
+    std::vector<Problem> theirs;
+    for (const auto& other : others)
+      if (model::key_of(*other) != model::key_of(object))
+        for (const model::Claim& claim : model::links_of(*other).claims)
+          owners.take(model::key_of(*other), claim, theirs);
+    for (const model::Claim& claim : model::links_of(object).claims)
+      owners.take(model::key_of(object), claim, problems);
   }
 
   void check_config_deletion(const AdmissionRequest& request,
@@ -260,23 +281,6 @@ class MeshValidator final : public Validator {
     const auto after = decoded(request, request.object, spec::decode_root_certificate);
     if (!request.object.empty() && !after) return;  // invalid, and refused for that
     check_change(key_of(request), before, after, mesh_spec_.list_root_certificates(), problems);
-  }
-
-  // Adds conflicts with stored policies that have the same claim. It decodes the stored ones, since
-  // they are few.
-  void add_claim_conflicts(const Object& object, std::vector<Problem>& problems) const {
-    if (store_ == nullptr) return;
-    const std::string domain = cluster_domain();
-    const auto claims = spec::claims_of(object, domain);
-    if (claims.empty()) return;
-    for (const auto& stored : store_->list(object.key.group_kind())) {
-      if (stored->key.ns != object.key.ns || stored->key == object.key) continue;
-      const auto others = spec::claims_of(*stored, domain);
-      for (const auto& claim : claims)
-        if (std::ranges::any_of(others,
-                                [&](const auto& theirs) { return theirs.what == claim.what; }))
-          problems.push_back(spec::duplicate_claim(object.key, claim, stored->key));
-    }
   }
 
   const MeshSpec& mesh_spec_;

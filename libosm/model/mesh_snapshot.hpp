@@ -85,6 +85,7 @@ struct ServiceEntry {
 struct ServiceEndpoints {
   ServiceName service;
   std::vector<Endpoint> endpoints;
+  ProviderNames providers{};  // of the endpoints
 
   const ServiceName& key() const { return service; }
   friend bool operator==(const ServiceEndpoints&, const ServiceEndpoints&) = default;

@@ -113,7 +113,7 @@ ObjectSet NackProvenance::note_changes(const Snapshot& before) {
 // True if an object changed that shapes the proxy, or that the search has among the likely ones.
 bool NackProvenance::outdated(const ObjectSet& changed) const {
   if (changed.empty()) return false;
-  const ObjectSet here = contributors(*newest_, search_->refusal.proxy);
+  const ObjectSet here = shaping(search_->refusal.proxy, *newest_);
   return std::ranges::any_of(changed, [&](const ObjectKey& key) {
     return key == model::mesh_config_key() || here.contains(key) || search_->likely.contains(key);
   });
@@ -231,7 +231,7 @@ void NackProvenance::begin() {
 ObjectSet NackProvenance::only_change() const {
   if (search_->fresh.contains(model::mesh_config_key())) return {};
   ObjectSet fixed;
-  const ObjectSet here = contributors(*newest_, search_->refusal.proxy);
+  const ObjectSet here = shaping(search_->refusal.proxy, *newest_);
   for (const ObjectKey& object : search_->fresh) {
     if (!here.contains(object)) continue;
     if (may_be_left_out(object)) return {};
@@ -307,7 +307,7 @@ void NackProvenance::compare_fixed(const ObjectKey& found) {
   fixed.erase(model::mesh_config_key());
   const bool config = suspects_config(found);
   if (fixed.empty() && !config) return conclude({found});
-  const ObjectSet here = contributors(*newest_, search_->refusal.proxy);
+  const ObjectSet here = shaping(search_->refusal.proxy, *newest_);
   std::vector<ObjectKey> single;
   for (const ObjectKey& object : fixed)
     if (here.contains(object) && single.size() < kComparedAlone) single.push_back(object);

@@ -1,10 +1,12 @@
 #include "nack_provenance/suspects.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
-#include "catalog/resolve_egress.hpp"
+#include "model/links.hpp"
+#include "model/spec_tables.hpp"
 #include "osm/spec/kinds.hpp"
 #include "translate/translate.hpp"
 
@@ -39,48 +41,30 @@ bool repeats(std::string_view words, const Policy& policy) {
   return repeats(words, policy.key.name);
 }
 
-// The objects that shape the workload's way to these services, or its own serving of them:
-// Services, splits, targets with their routes, and policies.
-std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const ServiceIdentity& identity,
-                                 const std::set<ServiceName>& services) {
-  std::set<ObjectKey> out;
+// The objects that shape one of these entries, and the objects that they read. Of targets those
+// whose destination is behind one of the Services.
+std::set<ObjectKey> shaping(const std::set<model::EntryKey>& read,
+                            const model::MeshSnapshot& mesh) {
   std::set<ServiceIdentity> behind;
-  for (const ServiceName& name : services) {
-    out.emplace(kinds::kService, name.ns, name.name);
-    if (const auto entry = mesh.services.find(name))
-      behind.insert(entry->identities.begin(), entry->identities.end());
-  }
-  for (const auto& split : mesh.objects->splits) {
-    const auto is_here = [&](const smi::SplitBackend& backend) {
-      return services.contains({split->name.ns, backend.service});
-    };
-    if (services.contains(split->service) || std::ranges::any_of(split->backends, is_here))
-      out.insert(model::key_of(*split));
-  }
-  for (const auto& target : mesh.objects->targets) {
-    const auto is_source = [&](const ServiceAccount& source) {
-      return identity_of(source) == identity;
-    };
-    const ServiceIdentity destination = identity_of(target->destination);
-    if (!behind.contains(destination) ||
-        (destination != identity && std::ranges::none_of(target->sources, is_source)))
-      continue;
-    out.insert(model::key_of(*target));
-    for (const smi::TrafficTargetRule& rule : target->rules)
-      out.emplace(
-          rule.kind == smi::RouteKind::kTcpRoute ? kinds::kTcpRoute : kinds::kHttpRouteGroup,
-          target->name.ns, rule.name);
-  }
-  const auto is_one = [&](const ServiceName& name) { return services.contains(name); };
-  for (const auto& policy : mesh.objects->policies) {
-    const PolicyReach& reach = policy->reach;
-    if (!reach.everything && !reach.accounts.contains(identity) &&
-        std::ranges::none_of(reach.services, is_one))
-      continue;
-    out.insert(policy->key);
-    const std::vector<ObjectKey> named = catalog::named_by_egress(*policy);
-    out.insert(named.begin(), named.end());
-  }
+  for (const model::EntryKey& one : read)
+    if (const auto* service = std::get_if<ServiceName>(&one))
+      if (const auto entry = mesh.services.find(*service))
+        behind.insert(entry->identities.begin(), entry->identities.end());
+  const auto is_behind = [&](const auto& object) {
+    if constexpr (requires { object.destination; })
+      return behind.contains(identity_of(object.destination));
+    return true;
+  };
+  std::set<ObjectKey> out;
+  model::for_each_list([&](auto table) {
+    for (const auto& object : (*mesh.objects).*table) {
+      const model::Links links = model::links_of(*object);
+      const auto is_read = [&](const model::EntryKey& entry) { return read.contains(entry); };
+      if (std::ranges::none_of(links.entries, is_read) || !is_behind(*object)) continue;
+      out.insert(model::key_of(*object));
+      out.insert(links.reads.begin(), links.reads.end());
+    }
+  });
   return out;
 }
 
@@ -96,18 +80,15 @@ std::set<ObjectKey> that_may_be_left_out(std::set<ObjectKey> objects) {
   return objects;
 }
 
-std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const model::ProxyKey& proxy) {
+std::set<ObjectKey> shaping(const model::ProxyKey& proxy, const model::MeshSnapshot& mesh) {
   const auto entry = mesh.workloads.find(proxy);
   if (!entry) return {};
-  const auto read = translate::services_read_by(mesh, translate::class_of(mesh, entry->workload));
-  auto out = contributors(mesh, identity_of(entry->workload.account), {read.begin(), read.end()});
-  if (!entry->telemetry) return out;
-  out.emplace(kinds::kTelemetry, entry->telemetry->ns, entry->telemetry->name);
-  const auto telemetry = mesh.telemetries.find(*entry->telemetry);
-  if (telemetry && telemetry->collector)
-    out.emplace(kinds::kExtensionService, telemetry->collector->name.ns,
-                telemetry->collector->name.name);
-  return out;
+  const auto services =
+      translate::services_read_by(mesh, translate::class_of(mesh, entry->workload));
+  std::set<model::EntryKey> read{std::monostate(), identity_of(entry->workload.account)};
+  read.insert(services.begin(), services.end());
+  if (entry->telemetry) read.insert(*entry->telemetry);
+  return shaping(read, mesh);
 }
 
 std::set<ObjectKey> mentioned_in(std::string_view message, const SpecSnapshot& objects) {
@@ -123,22 +104,24 @@ std::vector<std::size_t> order_by_likelihood(const Hints& hints, const model::Me
                                              const model::ProxyKey& refusing,
                                              std::vector<ObjectKey>& candidates) {
   const std::set<ObjectKey> mentioned = mentioned_in(hints.message, *mesh.objects);
-  const std::set<ObjectKey> here = contributors(mesh, refusing);
+  const std::set<ObjectKey> here = shaping(refusing, mesh);
   // The cause may be an object that is never left out. It has its effect on its Services.
-  std::set<ServiceName> limited;
+  std::set<model::EntryKey> limited;
   for (const auto& policy : mesh.objects->policies)
     if (!may_be_left_out(policy->key) &&
         (hints.fresh.contains(policy->key) || hints.found_elsewhere.contains(policy->key)))
-      limited.insert(policy->reach.services.begin(), policy->reach.services.end());
-  std::set<ServiceName> named;
+      std::ranges::move(model::links_of(*policy).entries, std::inserter(limited, limited.end()));
+  std::set<model::EntryKey> named;
   for (const ObjectKey& key : here)
     if (key.is(kinds::kService) &&
         (mentioned.contains(key) || hints.found_elsewhere.contains(key) ||
-         limited.contains({key.ns, key.name})))
-      named.insert({key.ns, key.name});
+         limited.contains(ServiceName{key.ns, key.name})))
+      named.insert(ServiceName{key.ns, key.name});
   std::set<ObjectKey> near;
-  if (const auto entry = mesh.workloads.find(refusing); entry && !named.empty())
-    near = contributors(mesh, identity_of(entry->workload.account), named);
+  if (const auto entry = mesh.workloads.find(refusing); entry && !named.empty()) {
+    named.insert({std::monostate(), identity_of(entry->workload.account)});
+    near = shaping(named, mesh);
+  }
   const auto rank = [&](const ObjectKey& key) {
     if (here.contains(key) && hints.fresh.contains(key)) return 3;
     return near.contains(key) ? 2 : here.contains(key) ? 1 : 0;

@@ -3,11 +3,11 @@
 //
 //   1. candidates that other proxies were found to refuse, else the one whose text the proxy's
 //      message repeats; no Services: without one, other objects seem to be accepted
-//   2. contributors to any resource of the proxy that are new to it
-//   3. contributors to a Service that the message names: Envoy names the refused listener or
+//   2. objects that shape any resource of the proxy and are new to it
+//   3. objects that shape a Service that the message names: Envoy names the refused listener or
 //      cluster, and each belongs to one Service; or to a Service that others refuse, or whose
 //      limits they refuse or are new to the proxy
-//   4. contributors to any resource of the proxy
+//   4. objects that shape any resource of the proxy
 //   5. the others
 #pragma once
 
@@ -30,7 +30,7 @@ bool may_be_left_out(const ObjectKey& object);
 std::set<ObjectKey> that_may_be_left_out(std::set<ObjectKey> objects);
 
 // The objects that shape any resource of the proxy. Empty: the mesh does not have it.
-std::set<ObjectKey> contributors(const model::MeshSnapshot& mesh, const model::ProxyKey& proxy);
+std::set<ObjectKey> shaping(const model::ProxyKey& proxy, const model::MeshSnapshot& mesh);
 
 // The objects whose text the message repeats, or whose name if they are policies.
 std::set<ObjectKey> mentioned_in(std::string_view message, const SpecSnapshot& objects);

@@ -22,14 +22,6 @@ struct Decoded {
   std::vector<Problem> problems;
 };
 
-// A part of an object that no second object of its kind and namespace may have.
-struct Claim {
-  std::string field;  // "spec.host"
-  std::string what;   // "Service shop/api"
-
-  friend bool operator==(const Claim&, const Claim&) = default;
-};
-
 Decoded<Service> decode_service(const Object& object);
 // The same where addresses are allocated: a Service may lack spec.clusterIP, and has no address.
 Decoded<Service> decode_unaddressed_service(const Object& object);
@@ -60,14 +52,6 @@ DecodedPolicy decode_telemetry(const Object& object);
 DecodedPolicy decode_extension_service(const Object& object);
 // Decodes a ServiceProvider.
 DecodedPolicy decode_service_provider(const Object& object);
-
-// The claims of an IngressBackend, its backends, and of an UpstreamTrafficSetting or a
-// ServiceProvider, its Service. Empty for an invalid object.
-std::vector<Claim> claims_of(const Object& object,
-                             const std::string& cluster_domain = "cluster.local");
-
-// The problem of `object` when `other` has the same claim.
-Problem duplicate_claim(const ObjectKey& object, const Claim& claim, const ObjectKey& other);
 
 // Reason why `kinds` has no row for an object's apiVersion and kind, with the accepted ones;
 // nullopt: it has one.

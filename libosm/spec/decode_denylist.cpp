@@ -60,7 +60,7 @@ DecodedPolicy decode_denylist(const Object& object) {
     if (accounts && proxies) {
       list.accounts = *std::move(accounts);
       list.proxies = *std::move(proxies);
-      decoded.value = std::make_shared<const Policy>(object.key, PolicyReach{}, std::move(list));
+      decoded.value = std::make_shared<const Policy>(object.key, std::move(list));
     }
   } else if (spec.present()) {
     spec.refuse("must be a map with serviceAccounts, proxyUUIDs, or both");

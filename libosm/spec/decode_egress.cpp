@@ -168,15 +168,7 @@ Egress egress_of(const Field& spec, const std::string& ns) {
 DecodedPolicy decode_egress(const Object& object) {
   ObjectReader reader(object, NameRule::kSubdomain);
   Egress egress = egress_of(reader.root()["spec"], object.key.ns);
-  DecodedPolicy decoded;
-  if (reader.findings().valid()) {
-    PolicyReach reach{.everything = false,
-                      .accounts = {egress.sources.begin(), egress.sources.end()},
-                      .services = {}};
-    decoded.value = std::make_shared<const Policy>(object.key, std::move(reach), std::move(egress));
-  }
-  decoded.problems = std::move(reader.findings()).take(object.key);
-  return decoded;
+  return std::move(reader).finish_policy(std::move(egress));
 }
 
 }  // namespace osm::inline v1::spec

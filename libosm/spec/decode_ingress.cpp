@@ -187,14 +187,7 @@ DecodedPolicy decode_ingress_backend(const Object& object) {
     check_cost(spec, policy);
     note_unused(matches, sources, policy);
   }
-  DecodedPolicy decoded;
-  if (reader.findings().valid()) {
-    PolicyReach reach{.everything = false, .accounts = {}, .services = {}};
-    for (const IngressTarget& target : policy.backends) reach.services.insert(target.service);
-    decoded.value = std::make_shared<const Policy>(object.key, std::move(reach), std::move(policy));
-  }
-  decoded.problems = std::move(reader.findings()).take(object.key);
-  return decoded;
+  return std::move(reader).finish_policy(std::move(policy));
 }
 
 }  // namespace osm::inline v1::spec

@@ -69,13 +69,7 @@ DecodedPolicy decode_retry(const Object& object) {
     });
     retry.policy = retry_policy_of(policy);
   }
-  DecodedPolicy decoded;
-  if (reader.findings().valid()) {
-    PolicyReach reach{.everything = false, .accounts = {retry.source}, .services = {}};
-    decoded.value = std::make_shared<const Policy>(object.key, std::move(reach), std::move(retry));
-  }
-  decoded.problems = std::move(reader.findings()).take(object.key);
-  return decoded;
+  return std::move(reader).finish_policy(std::move(retry));
 }
 
 }  // namespace osm::inline v1::spec

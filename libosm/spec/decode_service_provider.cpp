@@ -38,13 +38,7 @@ DecodedPolicy decode_service_provider(const Object& object) {
       providers.refuse("must name at least one endpoints provider, such as kubernetes");
     out.excludes_others = choice_of<bool>(others, {{"Append", false}, {"Exclude", true}}, false);
   }
-  DecodedPolicy decoded;
-  if (reader.findings().valid()) {
-    PolicyReach reach{.everything = false, .accounts = {}, .services = {out.service}};
-    decoded.value = std::make_shared<const Policy>(object.key, std::move(reach), std::move(out));
-  }
-  decoded.problems = std::move(reader.findings()).take(object.key);
-  return decoded;
+  return std::move(reader).finish_policy(std::move(out));
 }
 
 }  // namespace osm::inline v1::spec

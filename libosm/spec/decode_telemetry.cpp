@@ -99,16 +99,6 @@ std::map<std::string, std::string> selector_of(const Field& field) {
   return selector;
 }
 
-DecodedPolicy policy_of(ObjectReader& reader, const Object& object, auto value) {
-  DecodedPolicy decoded;
-  // The catalog knows the workloads that the policy is in effect for.
-  const PolicyReach reach{.everything = false, .accounts = {}, .services = {}};
-  if (reader.findings().valid())
-    decoded.value = std::make_shared<const Policy>(object.key, reach, std::move(value));
-  decoded.problems = std::move(reader.findings()).take(object.key);
-  return decoded;
-}
-
 }  // namespace
 
 DecodedPolicy decode_telemetry(const Object& object) {
@@ -120,7 +110,7 @@ DecodedPolicy decode_telemetry(const Object& object) {
   telemetry.format = format_of(format);
   // An export that cannot be read sends nothing, and the rest is used.
   if (exported.present()) telemetry.open_telemetry = exported.element("export", open_telemetry_of);
-  return policy_of(reader, object, std::move(telemetry));
+  return std::move(reader).finish_policy(std::move(telemetry));
 }
 
 DecodedPolicy decode_extension_service(const Object& object) {
@@ -136,7 +126,7 @@ DecodedPolicy decode_extension_service(const Object& object) {
     if (const auto timeout = duration_of(connect_timeout, kCollectorTimeout))
       service.connect_timeout = *timeout;
   }
-  return policy_of(reader, object, std::move(service));
+  return std::move(reader).finish_policy(std::move(service));
 }
 
 }  // namespace osm::inline v1::spec

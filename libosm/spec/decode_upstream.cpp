@@ -199,15 +199,7 @@ DecodedPolicy decode_upstream_traffic_setting(const Object& object,
           "the regular expressions together are too costly; simplify them, or split the object",
           ErrorCode::kInvalidRegex);
   }
-  DecodedPolicy decoded;
-  if (reader.findings().valid()) {
-    PolicyReach reach{.everything = false, .accounts = {}, .services = {}};
-    if (setting.service != ServiceName()) reach.services.insert(setting.service);
-    decoded.value =
-        std::make_shared<const Policy>(object.key, std::move(reach), std::move(setting));
-  }
-  decoded.problems = std::move(reader.findings()).take(object.key);
-  return decoded;
+  return std::move(reader).finish_policy(std::move(setting));
 }
 
 }  // namespace osm::inline v1::spec

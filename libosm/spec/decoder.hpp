@@ -4,6 +4,7 @@
 #include <boost/json/value.hpp>
 #include <chrono>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,14 @@ class ObjectReader {
   Decoded<T> finish(T value) && {
     Decoded<T> decoded;
     if (findings_.valid()) decoded.value = std::move(value);
+    decoded.problems = std::move(findings_).take(object_.key);
+    return decoded;
+  }
+  template <class T>
+  DecodedPolicy finish_policy(T value) && {
+    DecodedPolicy decoded;
+    if (findings_.valid())
+      decoded.value = std::make_shared<const Policy>(object_.key, std::move(value));
     decoded.problems = std::move(findings_).take(object_.key);
     return decoded;
   }

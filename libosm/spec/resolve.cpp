@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/claims.hpp"
 #include "model/spec_tables.hpp"
 #include "spec/fields.hpp"
 #include "spec/yaml.hpp"
@@ -32,18 +33,6 @@ template <class T>
 const T* find(const DecodedKind<T>& kind, const ObjectKey& key) {
   const auto at = kind.entries.find(key);
   return at == kind.entries.end() ? nullptr : at->second.value.get();
-}
-
-void drop_shared_apexes(SharedList<smi::TrafficSplit>& splits, std::vector<Problem>& problems) {
-  std::map<ServiceName, smi::ObjectName> owners;
-  std::erase_if(splits, [&](const auto& split) {
-    const auto [owner, first] = owners.emplace(split->service, split->name);
-    if (first) return false;
-    problems.push_back({ErrorCode::kDuplicateObject, key_of(*split), "", 0, "spec.service",
-                        "TrafficSplit " + owner->second.str() + " already splits Service " +
-                            split->service.str() + " and is used; merge the two"});
-    return true;
-  });
 }
 
 class References {
@@ -119,7 +108,10 @@ std::vector<VirtualAddresses::Move> resolve(const DecodedObjects& objects,
   auto services = valid(objects.services, problems);
   auto splits = valid(objects.splits, problems);
   auto moves = addresses.settle(services, problems);
-  drop_shared_apexes(splits, problems);
+  model::Owners apexes;
+  std::erase_if(splits, [&](const auto& split) {
+    return !apexes.take(key_of(*split), model::links_of(*split).claims.front(), problems);
+  });
   take(snapshot.services, std::move(services));
   take(snapshot.accounts, valid(objects.accounts, problems));
   take(snapshot.http_routes, valid(objects.route_groups, problems));

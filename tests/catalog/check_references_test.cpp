@@ -111,9 +111,9 @@ TEST_SUITE("catalog::check_references") {
     Egress pay;
     pay.sources = {identity("tilll")};
     pay.ports = {{port(443), EgressProtocol::kHttps}};
-    cafe.spec.put(Policy({kinds::kEgress, kNs, "pay"}, {false, {identity("tilll")}, {}}, pay));
+    cafe.spec.put(Policy({kinds::kEgress, kNs, "pay"}, pay));
     Retry again{identity("kitchen"), {service_name("menu")}, {.retry_on = "5xx"}};
-    cafe.spec.put(Policy({kinds::kRetry, kNs, "again"}, {false, {again.source}, {}}, again));
+    cafe.spec.put(Policy({kinds::kRetry, kNs, "again"}, again));
     const auto found = cafe.problems();
     REQUIRE(found.size() == 2);
     CHECK(begins(found[0], "Egress shop/pay spec.sources: nobody has the account shop/tilll"));

@@ -32,7 +32,7 @@ struct Shop : BuiltMesh {
                                  std::uint32_t count) {
     Retry retry{identity(source), {}, {"5xx", count, 1s, 25ms}};
     for (const std::string& one : destinations) retry.destinations.push_back(service_name(one));
-    spec.put(Policy({kinds::kRetry, kNs, name}, {false, {retry.source}, {}}, retry));
+    spec.put(Policy({kinds::kRetry, kNs, name}, retry));
     return next();
   }
   // The number of retries; -1: none is set.

@@ -56,7 +56,7 @@ struct Shop {
     Denylist list{.reason = "a lost laptop", .accounts = {}, .proxies = {}};
     for (const std::string& account : accounts) list.accounts.push_back(identity(account));
     for (const std::string& proxy : proxies) list.proxies.emplace_back(proxy);
-    spec.put(Policy(kStolen, {}, std::move(list)));
+    spec.put(Policy(kStolen, std::move(list)));
     return next();
   }
   const model::MeshSnapshot& forgive() {

@@ -64,14 +64,13 @@ struct Shop : BuiltMesh {
     spec.set_mesh_config(config);
   }
   const model::MeshSnapshot& put(const std::string& name, const Egress& egress) {
-    spec.put(Policy({kinds::kEgress, kNs, name},
-                    {false, {egress.sources.begin(), egress.sources.end()}, {}}, egress));
+    spec.put(Policy({kinds::kEgress, kNs, name}, egress));
     return next();
   }
   void put_setting(const std::string& name, std::uint32_t most) {
     UpstreamTrafficSetting setting;
     setting.limits.connections.max_connections = most;
-    spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, {false, {}, {}}, setting));
+    spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, setting));
   }
   std::vector<model::EgressGrant> grants(const std::string& source) const {
     const auto client = last->clients.find(identity(source));

@@ -49,9 +49,7 @@ struct Shop : BuiltMesh {
     next();
   }
   const model::MeshSnapshot& put(const std::string& name, const IngressBackend& policy) {
-    PolicyReach reach{false, {}, {}};
-    for (const IngressTarget& target : policy.backends) reach.services.insert(target.service);
-    spec.put(Policy({kinds::kIngressBackend, kNs, name}, reach, policy));
+    spec.put(Policy({kinds::kIngressBackend, kNs, name}, policy));
     return next();
   }
   const model::MeshSnapshot& gateways(const Texts& addresses) {
@@ -214,8 +212,7 @@ TEST_SUITE("catalog.ingress") {
     spec.set_mesh_config(config);
     spec.put_namespace(kNs);
     spec.put(service("store", "10.1.0.1"));
-    spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, {false, {}, {service_name("store")}},
-                    by_service()));
+    spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, by_service()));
     std::vector<Problem> problems;
     const auto networks = [&] {
       const auto snapshot = builder.build();

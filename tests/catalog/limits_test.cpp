@@ -34,7 +34,6 @@ struct Shop : BuiltMesh {
   const model::MeshSnapshot& put(const std::string& name, const std::string& service,
                                  UpstreamLimits limits) {
     spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name},
-                    {false, {}, {service_name(service)}},
                     UpstreamTrafficSetting{service_name(service), std::move(limits)}));
     return next();
   }

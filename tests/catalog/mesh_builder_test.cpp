@@ -218,14 +218,13 @@ class RandomChanges {
         if (pick(2)) order.providers.back().weight = pick(3);
         order.excludes_others = pick(3) == 0;
         const ObjectKey key{kinds::kServiceProvider, kNs, name("o")};
-        return pick(3) ? mesh_.spec.put(Policy(key, {}, std::move(order))) : mesh_.spec.remove(key);
+        return pick(3) ? mesh_.spec.put(Policy(key, std::move(order))) : mesh_.spec.remove(key);
       }
       case 6: {
         Denylist list;
         if (pick(2)) list.accounts.push_back(identity(name("a")));
         if (pick(2)) list.proxies.emplace_back(name("u"));
-        return mesh_.spec.put(
-            Policy({kinds::kDenylist, "osm-system", name("d")}, {}, std::move(list)));
+        return mesh_.spec.put(Policy({kinds::kDenylist, "osm-system", name("d")}, std::move(list)));
       }
       default:
         return provider().remove_workload({kNs, name("w")});
@@ -506,7 +505,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     Denylist list;
     list.accounts.push_back(identity("store"));
     const auto& denied = shop.after([&] {
-      shop.spec.put(Policy({kinds::kDenylist, "osm-system", "d"}, {}, std::move(list)));
+      shop.spec.put(Policy({kinds::kDenylist, "osm-system", "d"}, std::move(list)));
     });
     CHECK(denied.services.find(service_name("store"))->idle);
     CHECK(denied.upstreams_of(identity("buyer"))->size() == 1);
@@ -517,7 +516,7 @@ TEST_SUITE("catalog::MeshBuilder") {
     Shop shop;
     const ObjectKey key{kinds::kServiceProvider, kNs, "order"};
     const auto put = [&](std::string name, const char* service, const char* provider) {
-      shop.spec.put(Policy({kinds::kServiceProvider, kNs, std::move(name)}, {},
+      shop.spec.put(Policy({kinds::kServiceProvider, kNs, std::move(name)},
                            ServiceProvider{.service = service_name(service),
                                            .providers = {{provider, 5}},
                                            .excludes_others = true}));

@@ -179,7 +179,8 @@ TEST_SUITE("catalog::MeshCataloger") {
           Names{identity("store")});
     CHECK(shop.catalog->get_services_for_service_identity(identity("store"))->size() == 1);
     CHECK(shop.catalog->get_services_for_service_identity(identity("buyer"))->empty());
-    CHECK(shop.catalog->list_endpoints_for_service(service_name("store"))->size() == 1);
+    CHECK(*shop.catalog->list_endpoints_for_service(service_name("store")) ==
+          std::vector<MergedEndpoint>{{served_at("10.0.0.1", "store", 8081), "vm"}});
     CHECK(shop.catalog->list_endpoints_for_service(service_name("x")).error().code ==
           ErrorCode::kNotFound);
     CHECK(shop.catalog->get_ingress_policies_for_service(service_name("store"))->empty());
@@ -194,14 +195,14 @@ TEST_SUITE("catalog::MeshCataloger") {
     edge.networks = {"10.0.0.0/8"};
     edge.limits_addresses = true;
     const ObjectKey key{kinds::kIngressBackend, kNs, "edge"};
-    shop.spec.put(Policy(key, {}, edge));
+    shop.spec.put(Policy(key, edge));
     shop.publish();
     const IngressTrafficPolicy plain{key, port(8081), {}, {{"10.0.0.0/8"}}, {}};
     CHECK(*shop.catalog->get_ingress_policies_for_service(service_name("store")) ==
           std::vector{plain});
     edge.backends.front().tls = IngressTls{true, {"shop.example"}};
     edge.principals = {"gateway.example"};
-    shop.spec.put(Policy(key, {}, edge));
+    shop.spec.put(Policy(key, edge));
     shop.publish();
     const IngressTrafficPolicy tls{
         key, port(8081), edge.backends.front().tls, {{"10.0.0.0/8"}}, {"gateway.example"}};

@@ -449,7 +449,7 @@ TEST_SUITE("catalog::MeshLoop") {
       IngressBackend in;
       for (int i = 0; i < 8; ++i)
         in.services.push_back({{"edge", "gateway" + std::to_string(i)}, 0});
-      mesh.spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, PolicyReach{false, {}, {}}, in));
+      mesh.spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, in));
       mesh.executor.run_for(1s);
     }
     CHECK(asked == 8);

@@ -59,25 +59,24 @@ struct Shop {
   void put_policies() {
     const auto store = service_name("store");
     const auto lonely = identity("lonely");
-    spec.put(Policy({kinds::kRetry, kNs, "again"}, {false, {lonely}, {}}, Retry{lonely, {}, {}}));
+    spec.put(Policy({kinds::kRetry, kNs, "again"}, Retry{lonely, {}, {}}));
     Egress egress;
     egress.sources = {lonely};
     egress.route_groups = {"outside"};
     egress.setting = "far";
-    spec.put(Policy({kinds::kEgress, kNs, "out"}, {false, {lonely}, {}}, egress));
+    spec.put(Policy({kinds::kEgress, kNs, "out"}, egress));
     for (const char* name : {"near", "far"}) {
       UpstreamTrafficSetting setting;
       if (name == std::string("near")) setting.service = store;
-      PolicyReach reach{false, {}, {}};
-      if (setting.service == store) reach.services = {store};
-      spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, reach, setting));
+      spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, setting));
     }
-    spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, {false, {}, {service_name("stock")}},
-                    IngressBackend{}));
+    IngressBackend ingress;
+    ingress.backends = {{service_name("stock"), port(8080), {}}};
+    spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, ingress));
     Telemetry telemetry;
     telemetry.open_telemetry = OpenTelemetryLog{{kNs, "collector"}, {}};
-    spec.put(Policy({kinds::kTelemetry, kNs, "logs"}, {false, {}, {}}, telemetry));
-    spec.put(Policy({kinds::kExtensionService, kNs, "collector"}, {false, {}, {}},
+    spec.put(Policy({kinds::kTelemetry, kNs, "logs"}, telemetry));
+    spec.put(Policy({kinds::kExtensionService, kNs, "collector"},
                     ExtensionService{"collector.example", Port{4317}}));
   }
   // The names of the workloads that the object concerns.

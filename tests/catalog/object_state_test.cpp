@@ -194,7 +194,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
 
     const auto retry = [&](const char* name, const char* to) {
       Retry value{identity("buyer"), {service_name(to)}, {.retry_on = "5xx"}};
-      mesh.spec.put(Policy({kinds::kRetry, kNs, name}, {false, {value.source}, {}}, value));
+      mesh.spec.put(Policy({kinds::kRetry, kNs, name}, value));
     };
     retry("first", "store");
     CHECK_FALSE(effective(kinds::kRetry, "first"));  // the flag is off
@@ -209,8 +209,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
 
     const auto limit = [&](const char* name, const char* service) {
       UpstreamTrafficSetting value{service_name(service), {}};
-      mesh.spec.put(
-          Policy({kinds::kUpstreamTrafficSetting, kNs, name}, {false, {}, {value.service}}, value));
+      mesh.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, value));
     };
     limit("first", "store");
     limit("second", "store");
@@ -223,7 +222,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     pay.sources = {identity("buyer")};
     pay.ports = {{port(443), EgressProtocol::kTcp}};
     pay.setting = "third";
-    const Policy egress({kinds::kEgress, kNs, "pay"}, {false, {identity("buyer")}, {}}, pay);
+    const Policy egress({kinds::kEgress, kNs, "pay"}, pay);
     mesh.spec.put(egress);
     CHECK(effective(kinds::kEgress, "pay"));
     CHECK(effective(kinds::kUpstreamTrafficSetting, "third"));  // it limits hosts of the Egress
@@ -234,16 +233,14 @@ TEST_SUITE("catalog::MeshLoop objects") {
 
     IngressBackend open;
     open.backends = {{.service = service_name("store"), .target_port = port(8080), .tls = {}}};
-    mesh.spec.put(
-        Policy({kinds::kIngressBackend, kNs, "open"}, {false, {}, {service_name("store")}}, open));
+    mesh.spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, open));
     CHECK(effective(kinds::kIngressBackend, "open"));
-    mesh.spec.put(
-        Policy({kinds::kIngressBackend, kNs, "zz"}, {false, {}, {service_name("store")}}, open));
+    mesh.spec.put(Policy({kinds::kIngressBackend, kNs, "zz"}, open));
     CHECK_FALSE(effective(kinds::kIngressBackend, "zz"));
 
     ServiceProvider order{service_name("store"), {{"vm", {}}}, false};
-    mesh.spec.put(Policy({kinds::kServiceProvider, kNs, "a"}, {}, order));
-    mesh.spec.put(Policy({kinds::kServiceProvider, kNs, "b"}, {}, order));
+    mesh.spec.put(Policy({kinds::kServiceProvider, kNs, "a"}, order));
+    mesh.spec.put(Policy({kinds::kServiceProvider, kNs, "b"}, order));
     CHECK(effective(kinds::kServiceProvider, "a"));
     CHECK_FALSE(effective(kinds::kServiceProvider, "b"));
 

@@ -28,7 +28,7 @@ struct Shop : BuiltMesh {
     return last->services.find(service_name(name));
   }
   void order(const char* name) {
-    spec.put(Policy({kinds::kServiceProvider, kNs, name}, {},
+    spec.put(Policy({kinds::kServiceProvider, kNs, name},
                     ServiceProvider{.service = service_name("store"), .providers = {{"vm", 5}}}));
   }
 };
@@ -85,7 +85,7 @@ TEST_SUITE("catalog.origins") {
     Egress out;
     out.sources = {identity("store")};
     out.ports = {{port(443), EgressProtocol::kTcp}};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "out"}, {false, {identity("store")}, {}}, out));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "out"}, out));
     const auto origin = [&] {
       return shop.next().clients.find(identity("store"))->egress.at(0).origin;
     };
@@ -100,7 +100,7 @@ TEST_SUITE("catalog.origins") {
   TEST_CASE("a TelemetryEntry names its Telemetry") {
     Shop shop;
     const ObjectKey key{kinds::kTelemetry, kNs, "log"};
-    shop.spec.put(Policy(key, {}, Telemetry()));
+    shop.spec.put(Policy(key, Telemetry()));
     CHECK(shop.next().telemetries.find({kNs, "log"})->origin == Origin{key});
   }
 }

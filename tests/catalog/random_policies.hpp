@@ -27,8 +27,7 @@ Policy random_policy(const GroupKind& kind, const std::string& ns, const std::st
   const ServiceName server{ns, service()};
   const ServiceIdentity client{ns, account()};
   if (kind == kinds::kRetry)
-    return {
-        key, {false, {client}, {}}, Retry{client, {server}, {"5xx", 2, seconds(1), seconds(1)}}};
+    return {key, Retry{client, {server}, {"5xx", 2, seconds(1), seconds(1)}}};
   if (kind == kinds::kEgress) {
     Egress egress;
     egress.sources = {client};
@@ -36,26 +35,26 @@ Policy random_policy(const GroupKind& kind, const std::string& ns, const std::st
     egress.ports = {pick(2) ? EgressPort{Port{80}, EgressProtocol::kHttp}
                             : EgressPort{Port{443}, EgressProtocol::kHttps}};
     if (pick(2)) egress.route_groups = {service()};
-    return {key, {false, {client}, {}}, egress};
+    return {key, egress};
   }
   if (kind == kinds::kIngressBackend) {
     IngressBackend ingress;
     ingress.backends = {{server, Port(static_cast<std::uint16_t>(8080 + pick(2))), {}}};
     ingress.networks = {"10.9.0.0/16"};
     ingress.limits_addresses = true;
-    return {key, {false, {}, {server}}, ingress};
+    return {key, ingress};
   }
   if (kind == kinds::kTelemetry) {
     Telemetry telemetry;
     telemetry.format = {AccessLogFormat::Kind::kText, name};
-    return {key, {false, {}, {}}, telemetry};
+    return {key, telemetry};
   }
   UpstreamTrafficSetting setting;
   setting.service = server;
   if (pick(2)) setting.limits.http = HttpLocalRateLimit{{1, seconds(1), 0}, 429, {}};
   if (pick(2)) setting.limits.paths = {{"/a/.*", HttpLocalRateLimit{{2, seconds(1), 0}, 429, {}}}};
   if (pick(2)) setting.limits.connections.max_connections = 7;
-  return {key, {false, {}, {server}}, setting};
+  return {key, setting};
 }
 
 }  // namespace osm::inline v1::testing

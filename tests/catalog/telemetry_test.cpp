@@ -50,11 +50,10 @@ struct Shop {
     return built != nullptr;
   }
   void put(const std::string& ns, const std::string& name, const Telemetry& telemetry) {
-    spec.put(Policy({kinds::kTelemetry, ns, name}, {false, {}, {}}, telemetry));
+    spec.put(Policy({kinds::kTelemetry, ns, name}, telemetry));
   }
   void put_server(const std::string& ns, const std::string& name, const std::string& host) {
-    spec.put(Policy({kinds::kExtensionService, ns, name}, {false, {}, {}},
-                    ExtensionService{host, Port{4317}}));
+    spec.put(Policy({kinds::kExtensionService, ns, name}, ExtensionService{host, Port{4317}}));
   }
   std::string of(const std::string& uuid) const {
     const auto entry = last->workloads.find({kNs, ProxyId(uuid), WorkloadKind::kMachine});

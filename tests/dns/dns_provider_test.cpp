@@ -339,7 +339,7 @@ TEST_SUITE("dns::DnsProvider") {
     REQUIRE(status.ok());
     IngressBackend ingress;
     ingress.services = {{{"edge", "gw"}, 0}};
-    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, {false, {}, {}}, ingress));
+    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, ingress));
     start();
     CHECK(resolver.followed() == Ids{"A:gw.example"});
     resolver.set("A:gw.example", one("10.0.0.7"));

@@ -643,6 +643,17 @@ class Commands(unittest.TestCase):
         files = sorted((ROOT / "examples/bookstore/mesh").glob("*.yaml"))
         self.assertEqual(self.load(*(file.read_text() for file in files))[0], [])
 
+    def test_the_questions_of_the_page_for_operators_have_its_answers(self):
+        shown = re.findall(
+            r"^```sh\n(osm \w+ get [^\n]+)\n```\n\n```text\n(.*?)^```", (ROOT / "docs/run.md").read_text(), re.M | re.S
+        )
+        self.assertEqual([command.split()[1] for command, _ in shown], ["service", "identity"])
+        files = sorted((ROOT / "examples/bookstore/mesh").glob("*.yaml"))
+        with self.controller(*(file.read_text() for file in files)) as (_, _, osm):
+            for command, answer in shown:
+                with self.subTest(command):
+                    self.assertEqual(osm(*command.split()[1:]), answer)
+
     def test_no_other_page_shows_yaml_that_nobody_loads(self):
         loaded = {"docs/mesh-objects.md", "docs/vm.md", "docs/grpc.md"}
         shown = {

@@ -34,9 +34,9 @@ spec::DecodedPolicy decode_greeting(const Object& object, const std::string& /*c
   const json::value* text = object.document->as_object().at("spec").as_object().if_contains("text");
   if (text == nullptr)
     return {nullptr, {{ErrorCode::kInvalidField, object.key, "", 0, "spec.text", "required"}}};
-  PolicyReach reach{.everything = false, .accounts = {{object.key.ns, "web"}}, .services = {}};
-  return {std::make_shared<const Policy>(object.key, std::move(reach),
-                                         Greeting{json::value_to<std::string>(*text)}),
+  const std::vector<ServiceIdentity> concerned{{object.key.ns, "web"}};
+  return {std::make_shared<const Policy>(object.key, Greeting{json::value_to<std::string>(*text)},
+                                         concerned),
           {}};
 }
 

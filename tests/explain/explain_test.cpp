@@ -141,7 +141,7 @@ TEST_SUITE("explain") {
     shop.spec.put(split("b-all", "all", {{"api", 1}}));
     shop.spec.put(split("a-all", "all", {{"api", 3}}));  // the first by name
     const auto retries = [&](const char* name, const char* service) {
-      shop.spec.put(Policy({kinds::kRetry, kNs, name}, {},
+      shop.spec.put(Policy({kinds::kRetry, kNs, name},
                            Retry{identity("web"), {service_name(service)}, {.retry_on = "5xx"}}));
     };
     retries("r2", "all");
@@ -151,7 +151,7 @@ TEST_SUITE("explain") {
       UpstreamLimits limits;
       limits.http.emplace().rate = {.amount = 5, .unit = std::chrono::seconds(1)};
       if (connections) limits.tcp = LocalRateLimit{.amount = 9, .unit = std::chrono::seconds(1)};
-      shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name}, {},
+      shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, name},
                            UpstreamTrafficSetting{service_name(service), limits}));
     };
     limited("s2", "all", false);
@@ -262,11 +262,11 @@ TEST_SUITE("explain") {
   TEST_CASE("a Denylist is named, for the source and for the workloads") {
     Shop shop;
     Denylist list{.reason = "stolen", .accounts = {identity("web")}, .proxies = {}};
-    shop.spec.put(Policy({kinds::kDenylist, "osm-system", "lost"}, {}, list));
+    shop.spec.put(Policy({kinds::kDenylist, "osm-system", "lost"}, list));
     CHECK(begins(decision(shop.call("shop/web", "shop/api")),
                  "source denies Denylist osm-system/lost"));
     list.accounts = {identity("api")};
-    shop.spec.put(Policy({kinds::kDenylist, "osm-system", "lost"}, {}, list));
+    shop.spec.put(Policy({kinds::kDenylist, "osm-system", "lost"}, list));
     CHECK(begins(decision(shop.call("shop/web", "shop/api")),
                  "endpoints denies Denylist osm-system/lost"));
     CHECK(begins(decision(shop.call("shop/web", "account:shop/api", 8080)),
@@ -354,17 +354,17 @@ TEST_SUITE("explain") {
                                         {"*.books.example", std::nullopt}};
     pay.ports = {{port(80), EgressProtocol::kHttp}, {port(443), EgressProtocol::kHttps}};
     pay.route_groups = std::vector<std::string>{"books"};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "pay"}, {}, pay));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "pay"}, pay));
     Egress store;
     store.sources = {identity("web")};
     store.networks = std::vector<Ipv4Network>{{0xC0000200, 24}};  // 192.0.2.0
     store.ports = {{port(5432), EgressProtocol::kTcp}};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "store"}, {}, store));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "store"}, store));
     Egress elsewhere;
     elsewhere.sources = {identity("web")};
     elsewhere.hosts = std::vector<EgressHost>{{"far.example", port(9000)}};
     elsewhere.ports = {{port(9000), EgressProtocol::kTcp}, {port(9002), EgressProtocol::kHttp}};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "elsewhere"}, {}, elsewhere));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "elsewhere"}, elsewhere));
     const auto told = [&](const char* host, int at, const char* path = "/read") {
       return shop.call("shop/web", host, at, path);
     };
@@ -392,7 +392,7 @@ TEST_SUITE("explain") {
                        .target_port = port(8080),
                        .tls = IngressTls{true, {"*.example.com"}}}};
     named.principals = {"gateway.example"};
-    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "named"}, {}, named));
+    shop.spec.put(Policy({kinds::kIngressBackend, kNs, "named"}, named));
     const auto told = shop.call("gateway:198.51.100.7", "shop/api", 8080);
     CHECK(told.source.empty());
     CHECK(begins(decision(told), "ingress allows IngressBackend shop/open"));
@@ -456,8 +456,8 @@ TEST_SUITE("explain") {
     Egress second = first;
     second.hosts = {{{"pay.example.com", {}}}};
     second.route_groups = {{"g2"}};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "first"}, {}, first));
-    shop.spec.put(Policy({kinds::kEgress, kNs, "second"}, {}, second));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "first"}, first));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "second"}, second));
     CHECK(begins(decision(shop.call("shop/web", "pay.example.com.", 80, "/b")),
                  "egress allows Egress shop/second"));
     CHECK(begins(decision(shop.call("shop/web", "Pay.example.com:80", 80, "/a")),
@@ -467,7 +467,7 @@ TEST_SUITE("explain") {
     shop.spec.put(far);
     Egress third = second;
     third.route_groups = {{"g0"}};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "third"}, {}, third));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "third"}, third));
     const auto refused = shop.call("shop/web", "pay.example.com", 80, "/c", "POST");
     CHECK(
         begins(decision(refused), "egress denies Egress shop/third"));  // it lacks the method only
@@ -479,11 +479,11 @@ TEST_SUITE("explain") {
     MeshConfig config;
     config.proxy.retries = true;
     shop.spec.set_mesh_config(config);
-    shop.spec.put(Policy({kinds::kRetry, kNs, "again"}, {},
+    shop.spec.put(Policy({kinds::kRetry, kNs, "again"},
                          Retry{identity("web"), {service_name("api")}, {.retry_on = "5xx"}}));
     UpstreamLimits limits;
     limits.http.emplace().rate = {.amount = 5, .unit = std::chrono::seconds(1)};
-    shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, "slow"}, {},
+    shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, "slow"},
                          UpstreamTrafficSetting{service_name("api"), limits}));
     std::set<std::string> objects;
     for (const ExplainedStep& step : shop.call("shop/web", "shop/api").steps)
@@ -499,7 +499,7 @@ TEST_SUITE("explain") {
     UpstreamLimits limits;
     limits.global_http.emplace().server = {"limiter.example", port(8081), "mesh"};
     limits.descriptors.emplace_back().emplace_back().kind = RateLimitEntry::Kind::kRemoteAddress;
-    shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, "counted"}, {},
+    shop.spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, "counted"},
                          UpstreamTrafficSetting{service_name("api"), limits}));
     std::string notes;
     for (const ExplainedStep& step : shop.call("shop/web", "shop/api").steps)

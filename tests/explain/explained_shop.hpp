@@ -81,7 +81,7 @@ struct Shop {
     open.backends = {{.service = service_name("api"), .target_port = port(8080), .tls = {}}};
     open.networks = {"198.51.100.0/24"};
     open.limits_addresses = true;
-    spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, {}, open));
+    spec.put(Policy({kinds::kIngressBackend, kNs, "open"}, open));
   }
 };
 

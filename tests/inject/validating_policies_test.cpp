@@ -69,8 +69,8 @@ TEST_SUITE("inject::Validator of policies") {
           "first"});
     const Verdict verdict = create({kPolicyApi, "IngressBackend", kBackend, "second"});
     CHECK(verdict.fields == Fields{"spec.backends[1]"});
-    CHECK(verdict.message.find("backend api port 80 is already in IngressBackend shop/first") !=
-          std::string::npos);
+    CHECK(verdict.message.find("IngressBackend shop/first already has backend api port 80 and is "
+                               "used; merge the two") != std::string::npos);
     CHECK(create({kPolicyApi, "IngressBackend", kBackend, "first"}).allowed);
     CHECK(create({kPolicyApi, "IngressBackend", kBackend, "second", "other"}).allowed);
     store.remove({kinds::kIngressBackend, "shop", "first"});

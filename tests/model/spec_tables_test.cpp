@@ -42,7 +42,7 @@ SpecSnapshot whole() {
   put(out.splits, smi::TrafficSplit{{"shop", "half"}, {"shop", "api"}, {}});
   put(out.http_routes, smi::HttpRouteGroup{{"shop", "routes"}, {}});
   put(out.tcp_routes, smi::TcpRoute{{"shop", "ports"}, {}});
-  put(out.policies, Policy(kRetry, PolicyReach{}, 1));
+  put(out.policies, Policy(kRetry, 1));
   MeshRootCertificate root;
   root.name = "first";
   put(out.roots, root);

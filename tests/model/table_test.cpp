@@ -116,8 +116,7 @@ TEST_SUITE("Table") {
     service.name = {"shop", "api"};
     CHECK(Table<Service>().with(std::make_shared<const Service>(service)).find({"shop", "api"}));
     const ObjectKey key{kinds::kRetry, "shop", "r"};
-    const auto policies =
-        Table<Policy>().with(std::make_shared<const Policy>(key, PolicyReach{}, 1));
+    const auto policies = Table<Policy>().with(std::make_shared<const Policy>(key, 1));
     REQUIRE(policies.find(key));
     CHECK_FALSE(policies.find({kinds::kEgress, "shop", "r"}));
   }

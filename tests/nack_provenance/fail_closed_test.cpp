@@ -122,8 +122,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     setting.service = values::service_name("s0");
     setting.limits.paths = {{"/zz-limit", HttpLocalRateLimit{{1, 1s, 0}, 429, {}}}};
     setting.limits.connections.max_connections = 4242;
-    const Policy limit({kinds::kUpstreamTrafficSetting, values::kNs, "zz"},
-                       {false, {}, {setting.service}}, setting);
+    const Policy limit({kinds::kUpstreamTrafficSetting, values::kNs, "zz"}, setting);
     const auto refuses_limit = [](const ads::EncodedResource& resource) {
       return resource.type == XdsType::kCluster &&
              resource.any.find("\x08\x92\x21") != std::string::npos;
@@ -176,8 +175,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     setting.service = values::service_name("s0");
     const auto put_limit = [&](const std::string& path) {
       setting.limits.paths = {{path, HttpLocalRateLimit{{1, 1s, 0}, 429, {}}}};
-      rig.spec.put(Policy({kinds::kUpstreamTrafficSetting, values::kNs, "zz"},
-                          {false, {}, {setting.service}}, setting));
+      rig.spec.put(Policy({kinds::kUpstreamTrafficSetting, values::kNs, "zz"}, setting));
     };
     put_limit("/first");
     rig.settle();
@@ -267,7 +265,7 @@ TEST_SUITE("nack_provenance::NackProvenance: fail closed") {
     rig.configure([&](MeshConfig& config) { config.proxy.permissive = permissive; });
     rig.settle();
     const auto deny = [&](const char* account) {
-      rig.spec.put(Policy({kinds::kDenylist, "osm-system", account}, {},
+      rig.spec.put(Policy({kinds::kDenylist, "osm-system", account},
                           Denylist{"stolen", {values::identity(account)}, {}}));
     };
     deny("thief");

@@ -24,32 +24,29 @@ Policy refused_policy(const GroupKind& kind) {
   const ObjectKey key{kind, values::kNs, "zz"};
   const ServiceName server = values::service_name("s0");
   const ServiceIdentity client = values::identity("client");
-  if (kind == kinds::kRetry)
-    return {key, {false, {client}, {}}, Retry{client, {server}, {"zz-bad", 1, 1s, 1s}}};
+  if (kind == kinds::kRetry) return {key, Retry{client, {server}, {"zz-bad", 1, 1s, 1s}}};
   if (kind == kinds::kEgress)
-    return {key,
-            {false, {client}, {}},
-            Egress{.sources = {client},
-                   .hosts = {{{"zz-bad.example", {}}}},
-                   .networks = {},
-                   .ports = {{values::port(80), EgressProtocol::kHttp}},
-                   .route_groups = {},
-                   .setting = {}}};
+    return {key, Egress{.sources = {client},
+                        .hosts = {{{"zz-bad.example", {}}}},
+                        .networks = {},
+                        .ports = {{values::port(80), EgressProtocol::kHttp}},
+                        .route_groups = {},
+                        .setting = {}}};
   if (kind == kinds::kIngressBackend) {
     IngressBackend ingress;
     ingress.backends = {{server, values::port(8080), IngressTls{true, {"zz-bad.example"}}}};
     ingress.principals = {"gateway.example"};
-    return {key, {false, {}, {server}}, ingress};
+    return {key, ingress};
   }
   if (kind == kinds::kTelemetry) {
     Telemetry telemetry;
     telemetry.format = {AccessLogFormat::Kind::kText, "zz-bad"};
-    return {key, {false, {}, {}}, telemetry};
+    return {key, telemetry};
   }
   UpstreamTrafficSetting setting;
   setting.service = server;
   setting.limits.paths = {{"/zz-bad", HttpLocalRateLimit{{1, 1s, 0}, 429, {}}}};
-  return {key, {false, {}, {server}}, setting};
+  return {key, setting};
 }
 
 using Refuses = std::function<bool(const ads::EncodedResource&)>;
@@ -132,15 +129,14 @@ std::vector<KindRow> kind_rows() {
   Telemetry exports;
   exports.open_telemetry = OpenTelemetryLog{{values::kNs, "zz"}, {}};
   const auto exporting = [exports](Rig& rig) {
-    rig.spec.put(Policy({kinds::kTelemetry, values::kNs, "uses"}, {}, exports));
+    rig.spec.put(Policy({kinds::kTelemetry, values::kNs, "uses"}, exports));
   };
-  const Policy collector({kinds::kExtensionService, values::kNs, "zz"}, {},
+  const Policy collector({kinds::kExtensionService, values::kNs, "zz"},
                          ExtensionService{"zz-bad.example", values::port(4317)});
-  const Policy denied({kinds::kDenylist, values::kNs, "zz"}, {},
+  const Policy denied({kinds::kDenylist, values::kNs, "zz"},
                       Denylist{"stolen", {values::identity("zz-bad")}, {}});
   Refusable order = refusable_policy(
       "client", Policy({kinds::kServiceProvider, values::kNs, "zz"},
-                       {false, {}, {values::service_name("s0")}},
                        ServiceProvider{values::service_name("s0"), {{"memory", 4242}}, false}));
   order.is_in = number_in(XdsType::kEndpoint);
   const std::string workload = "its workload has endpoints, which belong to their Services";

@@ -52,19 +52,17 @@ struct Shop {
   // One policy of each kind, of this Service and this client.
   void put_policies(const std::string& server, const std::string& client) {
     const Retry retry{identity(client), {service_name(server)}, {"5xx", 1, {}, {}}};
-    spec.put(Policy({kinds::kRetry, kNs, server}, {false, {retry.source}, {}}, retry));
+    spec.put(Policy({kinds::kRetry, kNs, server}, retry));
     UpstreamTrafficSetting setting;
     setting.service = service_name(server);
-    spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, server}, {false, {}, {setting.service}},
-                    setting));
+    spec.put(Policy({kinds::kUpstreamTrafficSetting, kNs, server}, setting));
     IngressBackend ingress;
     ingress.backends = {{service_name(server), port(8080), {}}};
-    spec.put(Policy({kinds::kIngressBackend, kNs, server}, {false, {}, {service_name(server)}},
-                    ingress));
+    spec.put(Policy({kinds::kIngressBackend, kNs, server}, ingress));
     Egress egress;
     egress.sources = {identity(client)};
     egress.route_groups = {server + "-outside"};
-    spec.put(Policy({kinds::kEgress, kNs, server}, {false, {identity(client)}, {}}, egress));
+    spec.put(Policy({kinds::kEgress, kNs, server}, egress));
     spec.put(routes(server + "-outside", {"m"}));
   }
 

@@ -2,6 +2,7 @@
 // callers no source limits is left out.
 #include <doctest/doctest.h>
 
+#include "model/links.hpp"
 #include "osm/values/ingress_backend.hpp"
 #include "spec/decode.hpp"
 #include "spec/decode_cases.hpp"
@@ -71,19 +72,19 @@ TEST_SUITE("spec.ingress") {
           std::vector<std::string>{"gw.edge", "spiffe://a.b/osm/gateway/edge"});
     CHECK(policy.limits_addresses);
     const DecodedPolicy whole = decoded(spec);
-    CHECK_FALSE(whole.value->reach.everything);
-    CHECK(whole.value->reach.services == std::set{api, web});
-    CHECK(whole.value->reach.accounts.empty());
+    CHECK(model::links_of(*whole.value).entries == std::vector<model::EntryKey>{api, web, web});
   }
 
   TEST_CASE("an IngressBackend claims each of its backends' ports") {
-    const Object object =
-        object_of(kPolicyApi, "IngressBackend",
-                  kAnyone +
-                      "backends:\n- {name: api, port: {number: 80, protocol: http}}\n- {name: 1}\n"
-                      "- {name: web, port: {number: 80, protocol: http}}");
-    CHECK(claims_of(object) == std::vector<Claim>{{"spec.backends[0]", "backend api port 80"},
-                                                  {"spec.backends[2]", "backend web port 80"}});
+    const DecodedPolicy policy =
+        decoded(kAnyone +
+                "backends:\n- {name: api, port: {number: 80, protocol: http}}\n- {name: 1}\n"
+                "- {name: web, port: {number: 80, protocol: http}}");
+    REQUIRE(policy.value);
+    CHECK(model::links_of(*policy.value).claims ==
+          std::vector<model::Claim>{
+              {{"shop", "api"}, "has backend api port 80", "spec.backends[0]"},
+              {{"shop", "web"}, "has backend web port 80", "spec.backends[2]"}});
   }
 
   TEST_CASE("a backend whose callers nothing limits admits nobody, and is left out") {

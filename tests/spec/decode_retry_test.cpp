@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "model/links.hpp"
 #include "osm/values/retry.hpp"
 #include "spec/decode.hpp"
 #include "spec/decode_cases.hpp"
@@ -46,9 +47,8 @@ TEST_SUITE("spec.retry") {
     CHECK(retry.source == ServiceIdentity{"shop", "web"});
     CHECK(retry.destinations == std::vector<ServiceName>{{"shop", "api"}, {"store", "stock"}});
     CHECK(retry.policy == RetryPolicy{"5xx,reset", 0, 1s, 25ms});
-    CHECK_FALSE(decoded.value->reach.everything);
-    CHECK(decoded.value->reach.accounts == std::set{ServiceIdentity{"shop", "web"}});
-    CHECK(decoded.value->reach.services.empty());
+    CHECK(model::links_of(*decoded.value).entries ==
+          std::vector<model::EntryKey>{ServiceIdentity{"shop", "web"}});
   }
 
   TEST_CASE("faults of a Retry are refused with their fields") {

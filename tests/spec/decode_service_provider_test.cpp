@@ -1,6 +1,7 @@
 // A ServiceProvider is read; one fault leaves the whole order out.
 #include <doctest/doctest.h>
 
+#include "model/links.hpp"
 #include "osm/values/service_provider.hpp"
 #include "spec/decode.hpp"
 #include "spec/decode_cases.hpp"
@@ -35,8 +36,7 @@ TEST_SUITE("spec.service_provider") {
     CHECK(order == ServiceProvider{.service = api,
                                    .providers = {{"kubernetes-east", {}}, {"vm", 0}},
                                    .excludes_others = true});
-    CHECK_FALSE(decoded.value->reach.everything);
-    CHECK(decoded.value->reach.services == std::set{api});
+    CHECK(model::links_of(*decoded.value).entries == std::vector<model::EntryKey>{api});
   }
 
   TEST_CASE("other providers follow unless they are excluded") {
@@ -72,9 +72,11 @@ TEST_SUITE("spec.service_provider") {
   }
 
   TEST_CASE("a second order for a Service is a duplicate claim") {
-    const Object object = object_of("workload.openservicemesh.io/v1alpha1", "ServiceProvider",
-                                    "service: api\nproviders: [{name: vm}]");
-    CHECK(claims_of(object) ==
-          std::vector<Claim>{{"spec.service", "Service " + object.key.ns + "/api"}});
+    const DecodedPolicy decoded = order_of("service: api\nproviders: [{name: vm}]");
+    REQUIRE(decoded.value);
+    const ServiceName api{decoded.value->key.ns, "api"};
+    CHECK(model::links_of(*decoded.value).claims ==
+          std::vector<model::Claim>{
+              {api, "orders the providers of Service " + api.str(), "spec.service"}});
   }
 }

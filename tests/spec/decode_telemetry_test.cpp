@@ -49,7 +49,6 @@ accessLog:
         .open_telemetry = OpenTelemetryLog{{"osm-system", "collector.v1"},
                                            {{"agent", "%REQ(USER-AGENT):20%"}, {"team", "books"}}}};
     CHECK(*decoded.value->get<Telemetry>() == expected);
-    CHECK_FALSE(decoded.value->reach.everything);
     CHECK(*telemetry("{}").value->get<Telemetry>() == Telemetry{});
   }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "model/links.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 #include "spec/decode.hpp"
@@ -64,8 +65,8 @@ httpRoutes:
     CHECK(read.limits.paths ==
           std::vector<HttpRouteRateLimit>{
               {"/books/.*", HttpLocalRateLimit{{4294967295, 1s, 0}, 429, {}}}});
-    CHECK_FALSE(setting.value->reach.everything);
-    CHECK(setting.value->reach.services == std::set{ServiceName{"shop", "api"}});
+    CHECK(model::links_of(*setting.value).entries ==
+          std::vector<model::EntryKey>{ServiceName{"shop", "api"}});
   }
 
   TEST_CASE("every form of a Service's name is the same Service, and limits are optional") {
@@ -119,8 +120,7 @@ httpRoutes:
       CHECK(setting.problems.empty());
       REQUIRE(setting.value);
       CHECK(setting.value->get<UpstreamTrafficSetting>()->service == ServiceName());
-      CHECK_FALSE(setting.value->reach.everything);
-      CHECK(setting.value->reach.services.empty());
+      CHECK(model::links_of(*setting.value).entries.empty());
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/links.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
@@ -71,7 +72,7 @@ TEST_SUITE("spec::Denylist") {
         "proxyUUIDs: [" +
         kOther + ", " + kUuid + "]\nreason: a lost laptop");
     CHECK(policy.problems.empty());
-    CHECK(policy.value->reach.everything);
+    CHECK(model::links_of(*policy.value).entries == std::vector<model::EntryKey>{std::monostate()});
     const Denylist& list = list_of(policy);
     CHECK(list.accounts == std::vector<ServiceIdentity>{{"shop", "api.v1"}, {"shop", "web"}});
     CHECK(list.proxies == std::vector<ProxyId>{ProxyId(kUuid), ProxyId(kOther)});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/links.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/memory_object_store.hpp"
 
@@ -251,7 +252,8 @@ TEST_SUITE("spec::MeshSpec") {
     REQUIRE(spec->list_traffic_splits().size() == 1);
     CHECK(spec->list_traffic_splits()[0]->backends[0].service == "v1");
     REQUIRE(spec->list_policies().size() == 1);
-    CHECK(spec->list_policies()[0]->reach.services == std::set<ServiceName>{{"shop", "books"}});
+    CHECK(model::links_of(*spec->list_policies()[0]).entries ==
+          std::vector<model::EntryKey>{ServiceName{"shop", "books"}});
     CHECK(spec->get_mesh_config().proxy.cluster_domain == "example.internal");
     put(config_yaml("true") + "  observability: {tracing: {enable: true}}\n");
     CHECK(spec->get_mesh_config().proxy.permissive);

@@ -382,7 +382,7 @@ TEST_SUITE("vm::VmProvider") {
     services.clear();
     IngressBackend policy;
     policy.services = {{gateway, 0}};
-    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, {false, {}, {}}, policy));
+    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, policy));
     CHECK(addresses() == std::vector<std::string>{"192.0.2.1"});
     CHECK(services == std::vector<Services>{{gateway}});
     CHECK(provider->list_problems().empty());  // its namespace has a part in the mesh

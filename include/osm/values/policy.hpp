@@ -3,8 +3,8 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
@@ -12,22 +12,13 @@
 
 namespace osm::inline v1 {
 
-// The proxies that a policy concerns.
-struct PolicyReach {
-  bool everything = true;              // all proxies of the mesh
-  std::set<ServiceIdentity> accounts;  // proxies that run as one of them
-  std::set<ServiceName> services;      // proxies that run one of them, or may call it
-
-  friend bool operator==(const PolicyReach&, const PolicyReach&) = default;
-};
-
-// A value of any type with ==, its object and its reach. Copies share the value.
+// A value of any type with ==, and its object. Copies share the value.
 class Policy {
  public:
   template <class T>
-  Policy(ObjectKey object, PolicyReach concerned, T content)
+  Policy(ObjectKey object, T content, std::vector<ServiceIdentity> accounts = {})
       : key(std::move(object)),
-        reach(std::move(concerned)),
+        concerned(std::move(accounts)),
         content_(std::make_shared<const T>(std::move(content))),
         type_(&TypeId<T>::kHere),
         equal_([](const void* a, const void* b) {
@@ -35,7 +26,9 @@ class Policy {
         }) {}
 
   ObjectKey key;
-  PolicyReach reach;
+  // The accounts whose proxies a kind of an embedder concerns; empty: all proxies of the mesh.
+  // libosm's own kinds say it in their values.
+  std::vector<ServiceIdentity> concerned;
 
   // The value; null if its type is not T.
   template <class T>
@@ -44,7 +37,7 @@ class Policy {
   }
 
   friend bool operator==(const Policy& a, const Policy& b) {
-    return a.key == b.key && a.reach == b.reach && a.type_ == b.type_ &&
+    return a.key == b.key && a.concerned == b.concerned && a.type_ == b.type_ &&
            (a.content_ == b.content_ || a.equal_(a.content_.get(), b.content_.get()));
   }
 

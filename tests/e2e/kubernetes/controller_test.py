@@ -124,7 +124,7 @@ class ControllerTest(kubecase.MeshCase):
 
         wait_for("the kind is there", lambda: self.api.apply(backend("first")), 30, retry=(ApiError,))
         self.assertIn(
-            "backend server port 80 is already in IngressBackend twice/first", self.refusal(backend("second"))
+            "IngressBackend twice/first already has backend server port 80 and is used", self.refusal(backend("second"))
         )
         self.assertIn("add an AuthenticatedPrincipal", self.refusal(backend("second", "https")))
 

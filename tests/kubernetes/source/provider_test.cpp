@@ -432,7 +432,7 @@ TEST_SUITE("kubernetes::Provider: endpoints") {
     services.clear();
     IngressBackend policy;
     policy.services = {{gateway, 0}};
-    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, {false, {}, {}}, policy));
+    mesh.put(Policy({kinds::kIngressBackend, "shop", "in"}, policy));
     CHECK(addresses() == Names{"10.2.0.1", "10.2.0.3"});
     CHECK(services == std::vector<Services>{{gateway}});
     services.clear();
