@@ -2,11 +2,17 @@
 // that was alone moves there.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
+#include <thread>
 
+#include "base/base64.hpp"
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
 #include "lib/replica_contracts.hpp"
+#include "net/scripted_server.hpp"
+#include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/etcd/backend.hpp"
 #include "osm/testing/capturing_sinks.hpp"
@@ -144,6 +150,42 @@ TEST_SUITE("etcd::Backend::join") {
     CHECK(contains(joined.error().message, alone));
     CHECK(has_file("rotation.json"));
     CHECK_FALSE(has_key("/osm/ca/rotation"));
+    CHECK_FALSE(has_key("/osm/ca/replicas/a"));
+    CHECK(log.count("has joined the others") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a record that another controller stores meanwhile wins") {
+    client.file("rotation.json", kKnown);
+    {
+      const std::lock_guard lock(etcd.keys().mutex);
+      etcd.keys().meanwhile = [this] { etcd.keys().put("/osm/ca/rotation", base64("theirs"), ""); };
+    }
+    REQUIRE(backend().join().ok());
+    CHECK(open()->load()->text == "theirs");
+    CHECK_FALSE(has_file("rotation.json"));
+    CHECK(client.folder.read("rotation.json.old") == kKnown);
+    CHECK(log.count("in etcd is in force") == 1);
+    CHECK(log.count("has moved into etcd") == 0);
+  }
+
+  TEST_CASE_FIXTURE(Fixture,
+                    "a file that cannot be renamed fails the call, which may be repeated") {
+    client.file("rotation.json", kKnown);
+    const std::string kept = alone + ".old";
+    std::filesystem::create_directory(kept);
+    const Backend shared = backend();
+    const auto joined = shared.join();
+    REQUIRE_FALSE(joined.ok());
+    CHECK(joined.error().code == ErrorCode::kStorage);
+    CHECK(contains(joined.error().message, alone + ": cannot be renamed to " + kept));
+    CHECK(contains(joined.error().message, "rename or remove it"));
+    CHECK(has_file("rotation.json"));
+    CHECK_FALSE(has_key("/osm/ca/replicas/a"));
+    CHECK(log.count("record of root rotations") == 0);
+    std::filesystem::remove(kept);
+    REQUIRE(shared.join().ok());
+    CHECK(open()->load()->text == kKnown);
+    CHECK_FALSE(has_file("rotation.json"));
   }
 
   TEST_CASE_FIXTURE(Fixture,
@@ -157,6 +199,40 @@ TEST_SUITE("etcd::Backend::join") {
     CHECK((*board)->read("roots").value().size() == 1);
     CHECK_FALSE(has_key("/osm/ca/rotation"));
     CHECK_FALSE(has_file("rotation.json.old"));
+  }
+}
+
+// An etcd without keys that takes 3.5 s for each answer.
+struct SlowEtcd {
+  net::ScriptedServer server{[](net::Peer& peer) {
+    while (!peer.next_request().empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+      if (!peer.answer("{}")) return;
+    }
+  }};
+  const std::string url = "http://" + server.address().str();
+};
+
+TEST_SUITE("etcd::make_backend") {
+  TEST_CASE_FIXTURE(Fixture, "an etcd has 2 s for records and the board, and 5 s for a CA") {
+    const SlowEtcd slow;
+    client.options.endpoints = {slow.url};
+    const Backend shared = backend();
+    const auto ca = shared.ca_store({.root = kOwnRoot});
+    REQUIRE_MESSAGE(ca.ok(), ca.error().text());
+    auto joined = std::async(std::launch::async, [&] { return shared.join(); });
+    auto loaded = std::async(std::launch::async, [&] { return (*ca)->load(); });
+    const auto text = shared.root_rotation->load();
+    const auto board = joined.get();
+    const auto pem = loaded.get();
+    REQUIRE_FALSE(text.ok());
+    CHECK(text.error().code == ErrorCode::kUnavailable);
+    CHECK(contains(text.error().message, "2000 ms"));
+    REQUIRE_FALSE(board.ok());
+    CHECK(board.error().code == ErrorCode::kUnavailable);
+    CHECK(contains(board.error().message, "2000 ms"));
+    REQUIRE_MESSAGE(pem.ok(), pem.error().text());
+    CHECK_FALSE(*pem);
   }
 }
 

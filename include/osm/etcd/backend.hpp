@@ -23,12 +23,12 @@ struct BackendOptions {
   // Prefix of the objects' keys; empty: the objects are elsewhere. Else the board's confirmed_at()
   // says when this replica last renewed its lease.
   std::string objects_key{};
-  Runtime objects;      // ObjectStoreOptions::runtime
+  Runtime objects;      // ObjectStoreOptions::runtime; unused without `objects_key`
   Runtime board;        // `blocking` waits for etcd
   std::string replica;  // Backend::replica
-  // File with the record of root rotations of a controller that was alone. join() stores it in etcd
-  // if etcd has none, and in any case renames the file to "<file>.old". A damaged one that etcd
-  // lacks stays, and join() fails. Empty: there is none.
+  // File with the record of root rotations of a controller that was alone. join() first stores it
+  // in etcd if etcd has none, and in any case renames the file to "<file>.old". A damaged one that
+  // etcd lacks stays, and join() fails before the board has this replica. Empty: there is none.
   std::string moved_from{};
 };
 

@@ -144,10 +144,11 @@ Result<Backend> make_backend(const BackendOptions& given) {
     return make_ca_store(std::move(ca));
   };
   backend.join = [options]() -> Result<std::unique_ptr<ReplicaBoard>> {
-    OSM_TRY(auto board, make_replicas(options));
+    // The record's version decides races, so no board is needed. A damaged file fails before the
+    // others see this replica.
     OSM_TRY(const auto record, open_rotation(options.etcd));
     OSM_TRY(move_record(options.moved_from, *record, options.board.log));
-    return board;
+    return make_replicas(options);
   };
   return backend;
 }
