@@ -2,9 +2,11 @@
 // places that its header names. So does a directory whose records, CA and board are in etcd.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -58,6 +60,23 @@ struct BackendRig : kubernetes_test::UpkeepFixture {
     return kubernetes::make_backend(
         {.board = {.cluster = cluster, .runtime = runtime, .replica = replica}, .objects = still});
   }
+  // Plurals of the kinds that the store of objects asks the API server for.
+  std::set<std::string> kinds_asked(bool injects) {
+    std::set<std::string> asked;
+    api.set_fault([&](const std::string& call) -> Status {
+      const auto from = call.find(' ') + 1;
+      asked.insert(call.substr(from, call.find(' ', from) - from));
+      return {};
+    });
+    const Backend backend =
+        kubernetes::make_backend({.board = {.cluster = cluster, .runtime = runtime, .replica = "a"},
+                                  .objects = runtime,
+                                  .injects = injects});
+    executor.run_for(std::chrono::seconds(9));
+    CHECK(backend.objects->has_synced());
+    api.set_fault({});
+    return asked;
+  }
   // The objects of a directory, and the rest in etcd.
   Backend mixed(const std::string& replica) {
     Backend own = in_directory(replica);
@@ -101,6 +120,7 @@ struct BackendRig : kubernetes_test::UpkeepFixture {
     CHECK(a.objects);
     CHECK_FALSE(a.objects_in.empty());
     CHECK(a.objects_in == b.objects_in);
+    CHECK(a.read_every == std::chrono::seconds(a.objects_in == "kubernetes" ? 10 : 1));
 
     CHECK(load(a, kOwnCa).empty());
     create(a, kOwnCa);
@@ -187,6 +207,21 @@ TEST_SUITE("Backend") {
 }
 
 TEST_SUITE("kubernetes::make_backend") {
+  TEST_CASE_FIXTURE(BackendRig, "the store of an injector reads four kinds and no workloads") {
+    CHECK(kinds_asked(true) ==
+          std::set<std::string>{"denylists", "meshconfigs", "meshrootcertificates", "namespaces"});
+    const auto all = kinds_asked(false);
+    for (const char* kind : {"pods", "endpointslices", "traffictargets"})
+      CHECK_MESSAGE(all.contains(kind), kind);
+  }
+
+  TEST_CASE_FIXTURE(BackendRig, "the place of a CA has a Secret") {
+    const auto opened = on_kubernetes("a").ca_store({.root = kOwnRoot});
+    REQUIRE_FALSE(opened.ok());
+    CHECK(opened.error().code == ErrorCode::kInvalidArgument);
+    CHECK(opened.error().message == "CaPlace.secret: required on Kubernetes");
+  }
+
   TEST_CASE_FIXTURE(BackendRig, "the board of an injector is for root rotations, and never leads") {
     const Backend backend = kubernetes::make_backend(
         {.board = {.cluster = cluster, .runtime = runtime, .replica = "injector"},

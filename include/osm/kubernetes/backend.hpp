@@ -22,7 +22,8 @@ struct BackendOptions {
 // osm-drained-machines of `osm_namespace`, CAs in its Secrets. While osm-last-mesh-config has a
 // text, no preset makes another MeshConfig.
 // Failure: none until they are read; then of a record also kPermissionDenied, naming the rule that
-// is missing; of join() as make_replica_board(). Thread: any. Blocking: no.
+// is missing; of ca_store() kInvalidArgument (`secret` is empty); of join() as
+// make_replica_board(). Thread: any. Blocking: no.
 OSM_API Backend make_backend(const BackendOptions& options);
 
 }  // namespace osm::inline v1::kubernetes

@@ -30,7 +30,7 @@ namespace osm::inline v1 {
 // The place of a CA's key.
 struct CaPlace {
   std::string root;      // kOwnRoot, or the name of a MeshRootCertificate
-  std::string secret{};  // name of the Secret, on Kubernetes
+  std::string secret{};  // name of the Secret; required on Kubernetes, unused elsewhere
 };
 
 // Everything that replicas share. No function is empty, and no pointer is null but the noted ones.
@@ -51,8 +51,8 @@ struct Backend {
   // Pause between two readings of a record that others write.
   std::chrono::seconds read_every{1};
 
-  // Opens the store of a CA. Failure: kStorage; faults of the maker's options. Thread: any.
-  // Blocking: disk.
+  // Opens the store of a CA. Failure: kStorage; kInvalidArgument (`place`); faults of the maker's
+  // options. Thread: any, concurrently. Blocking: files; the store itself waits for its server.
   std::function<Result<std::unique_ptr<certificate::CaStore>>(const CaPlace& place)> ca_store{};
   // Joins the other replicas. Result: the board, on which they see this replica; null: this is the
   // only one, which leads. Failure: kUnavailable, kPermissionDenied: call it again. Thread: any but

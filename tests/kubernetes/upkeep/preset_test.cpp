@@ -62,7 +62,8 @@ TEST_SUITE("kubernetes::upgrade_preset") {
   TEST_CASE_FIXTURE(Fixture, "a MeshConfig that was deleted is not replaced by the preset") {
     install(R"({"traffic":{"enablePermissiveTrafficPolicyMode":false}})");
     const auto record =
-        make_backend({.board = {.cluster = cluster, .runtime = runtime}, .objects = runtime})
+        make_backend(
+            {.board = {.cluster = cluster, .runtime = runtime, .replica = "a"}, .objects = runtime})
             .last_mesh_config;
     REQUIRE(record->store({"the last one", ""}).ok());
     api.forget_writes();

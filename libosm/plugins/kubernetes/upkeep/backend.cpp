@@ -100,7 +100,10 @@ Backend make_backend(const BackendOptions& options) {
   backend.last_mesh_config = record(kLastConfigName);
   backend.join_tokens = record("osm-join-tokens");
   backend.drained_machines = record("osm-drained-machines");
-  backend.ca_store = [&cluster, ns](const CaPlace& place) {
+  backend.ca_store = [&cluster,
+                      ns](const CaPlace& place) -> Result<std::unique_ptr<certificate::CaStore>> {
+    if (place.secret.empty())
+      return Error{ErrorCode::kInvalidArgument, "CaPlace.secret: required on Kubernetes"};
     return make_ca_store(cluster, ns, place.secret);
   };
   backend.join = [board] { return make_replica_board(board); };
