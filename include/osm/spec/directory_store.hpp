@@ -28,8 +28,8 @@ struct DirectoryStoreOptions {
   Runtime runtime;
   Kinds kinds = mesh_kinds();  // objects of other kinds are refused
   // Keeps Object::created of the objects that have addresses over a restart, by tasks of
-  // runtime.blocking; outlives the store. Nothing else writes it. Null: a restart forgets it.
-  TextRecord* first_seen = nullptr;
+  // runtime.blocking. Nothing else writes it. Null: a restart forgets it.
+  std::shared_ptr<TextRecord> first_seen{};
 };
 
 // Creates the store. It reads the directory on the executor and then notifies subscribers.

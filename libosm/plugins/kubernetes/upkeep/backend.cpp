@@ -1,20 +1,20 @@
-// Records in ConfigMaps, for every daemon of the mesh.
+#include "osm/kubernetes/backend.hpp"
+
 #include <boost/json.hpp>
 #include <utility>
 
 #include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/upkeep/config_map_record.hpp"
 #include "kubernetes/upkeep/labels.hpp"
-#include "osm/kubernetes/upkeep.hpp"
+#include "kubernetes/upkeep/record_names.hpp"
+#include "osm/spec/kinds.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kRotationName = "osm-root-rotation";
-
+// A text in a ConfigMap, for every daemon of the mesh.
 class ConfigMapRecord final : public TextRecord {
  public:
   ConfigMapRecord(Api& api, std::string ns, const char* name)
@@ -76,23 +76,38 @@ class ConfigMapRecord final : public TextRecord {
 
 }  // namespace
 
-std::unique_ptr<TextRecord> make_rotation_record(Cluster& cluster, std::string osm_namespace) {
-  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace), kRotationName);
-}
-
-std::unique_ptr<TextRecord> make_mesh_config_record(Cluster& cluster, std::string osm_namespace) {
-  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
-                                           kLastConfigName);
-}
-
-std::unique_ptr<TextRecord> make_join_record(Cluster& cluster, std::string osm_namespace) {
-  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
-                                           "osm-join-tokens");
-}
-
-std::unique_ptr<TextRecord> make_drain_record(Cluster& cluster, std::string osm_namespace) {
-  return std::make_unique<ConfigMapRecord>(cluster.api(), std::move(osm_namespace),
-                                           "osm-drained-machines");
+Backend make_backend(const BackendOptions& options) {
+  ReplicaBoardOptions board = options.board;
+  Cluster& cluster = board.cluster;
+  const std::string& ns = board.osm_namespace;
+  StoreOptions store{.cluster = cluster,
+                     .runtime = options.objects,
+                     .mesh_name = board.mesh_name,
+                     .osm_namespace = ns,
+                     .workloads = !options.injects};
+  if (options.injects) {
+    store.kinds = spec::mesh_kinds(
+        {kinds::kNamespace, kinds::kMeshConfig, kinds::kMeshRootCertificate, kinds::kDenylist});
+    board.topics = {"roots"};
+  }
+  Backend backend{.objects_in = "kubernetes", .replica = board.replica};
+  backend.read_every = std::chrono::seconds(10);  // each replica asks the API server
+  backend.objects = make_store(store);
+  const auto record = [&](const char* name) {
+    return std::make_unique<ConfigMapRecord>(cluster.api(), ns, name);
+  };
+  backend.root_rotation = record("osm-root-rotation");
+  backend.last_mesh_config = record(kLastConfigName);
+  backend.join_tokens = record("osm-join-tokens");
+  backend.drained_machines = record("osm-drained-machines");
+  backend.ca_store = [&cluster,
+                      ns](const CaPlace& place) -> Result<std::unique_ptr<certificate::CaStore>> {
+    if (place.secret.empty())
+      return Error{ErrorCode::kInvalidArgument, "CaPlace.secret: required on Kubernetes"};
+    return make_ca_store(cluster, ns, place.secret);
+  };
+  backend.join = [board] { return make_replica_board(board); };
+  return backend;
 }
 
 }  // namespace osm::inline v1::kubernetes

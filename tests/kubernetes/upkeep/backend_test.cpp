@@ -1,13 +1,15 @@
-// A record in a ConfigMap is replaced only by who read its last version.
+// Records in ConfigMaps are replaced only by who read their last version.
 #include <doctest/doctest.h>
 
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
 #include "lib/replica_contracts.hpp"
 #include "osm/certificate/ca_store.hpp"
-#include "osm/kubernetes/cluster.hpp"
-#include "osm/kubernetes/upkeep.hpp"
+#include "osm/certificate/root_rotation.hpp"
+#include "osm/kubernetes/backend.hpp"
+#include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
+#include "osm/testing/manual_executor.hpp"
 
 using namespace osm;
 
@@ -15,11 +17,25 @@ namespace {
 
 namespace k = kubernetes;
 
+struct FirstRng final : Rng {
+  std::uint64_t next() override { return 0; }
+};
+
 struct Fixture {
   testing::ManualClock clock;
+  testing::ManualExecutor executor{clock};
+  FirstRng rng;
+  testing::CapturingLog log;
+  testing::CapturingMetrics metrics;
+  const Runtime runtime{executor, executor, clock, rng, log, metrics};
   kubernetes_test::MemoryApiCluster cluster{clock};
-  std::unique_ptr<TextRecord> record = k::make_rotation_record(cluster, "osm-system");
+  std::unique_ptr<TextRecord> record = std::move(backend().root_rotation);
 
+  Backend backend(const std::string& ns = "osm-system") {
+    return k::make_backend(
+        {.board = {.cluster = cluster, .runtime = runtime, .replica = "a", .osm_namespace = ns},
+         .objects = runtime});
+  }
   TextRecord::Text load() {
     auto text = record->load();
     REQUIRE_MESSAGE(text.ok(), text.error().text());
@@ -38,15 +54,13 @@ struct Fixture {
 
 constexpr ErrorCode kDone{-1};
 
-TEST_SUITE("kubernetes::make_mesh_config_record") {
+TEST_SUITE("kubernetes::Backend::last_mesh_config") {
   TEST_CASE("the contract of records is kept, in a ConfigMap of its own") {
     Fixture f;
     CHECK(f.store("rotation", "") == kDone);
-    osm::testing::check_record_contract(
-        [&] { return k::make_mesh_config_record(f.cluster, "osm-system"); });
+    osm::testing::check_record_contract([&] { return std::move(f.backend().last_mesh_config); });
     CHECK(f.load().text == "rotation");
-    CHECK(k::make_mesh_config_record(f.cluster, "osm-system")->name() ==
-          "ConfigMap osm-system/osm-last-mesh-config");
+    CHECK(f.backend().last_mesh_config->name() == "ConfigMap osm-system/osm-last-mesh-config");
   }
 }
 
@@ -54,23 +68,18 @@ TEST_SUITE("kubernetes records of machines") {
   TEST_CASE("the contract of records is kept, in ConfigMaps of their own") {
     Fixture f;
     CHECK(f.store("rotation", "") == kDone);
-    osm::testing::check_record_contract(
-        [&] { return k::make_join_record(f.cluster, "osm-system"); });
-    osm::testing::check_record_contract(
-        [&] { return k::make_drain_record(f.cluster, "osm-system"); });
+    osm::testing::check_record_contract([&] { return std::move(f.backend().join_tokens); });
+    osm::testing::check_record_contract([&] { return std::move(f.backend().drained_machines); });
     CHECK(f.load().text == "rotation");
-    CHECK(k::make_join_record(f.cluster, "osm-system")->name() ==
-          "ConfigMap osm-system/osm-join-tokens");
-    CHECK(k::make_drain_record(f.cluster, "osm-system")->name() ==
-          "ConfigMap osm-system/osm-drained-machines");
+    CHECK(f.backend().join_tokens->name() == "ConfigMap osm-system/osm-join-tokens");
+    CHECK(f.backend().drained_machines->name() == "ConfigMap osm-system/osm-drained-machines");
   }
 }
 
-TEST_SUITE("kubernetes::make_rotation_record") {
+TEST_SUITE("kubernetes::Backend::root_rotation") {
   TEST_CASE("the contract of records is kept") {
     Fixture f;
-    osm::testing::check_record_contract(
-        [&] { return k::make_rotation_record(f.cluster, "osm-system"); });
+    osm::testing::check_record_contract([&] { return std::move(f.backend().root_rotation); });
   }
 
   TEST_CASE("any daemon reads the stored record with its version") {
@@ -78,7 +87,7 @@ TEST_SUITE("kubernetes::make_rotation_record") {
     CHECK(f.load().text.empty());
     CHECK(f.load().version.empty());
     CHECK(f.store("one", "") == kDone);
-    const auto one = k::make_rotation_record(f.cluster, "osm-system")->load();
+    const auto one = f.backend().root_rotation->load();
     REQUIRE(one.ok());
     CHECK(one->text == "one");
     CHECK(f.store("two", one->version) == kDone);
@@ -86,7 +95,7 @@ TEST_SUITE("kubernetes::make_rotation_record") {
     const auto object = f.cluster.memory.at(k::kConfigMaps, "osm-system", "osm-root-rotation");
     CHECK(object.at("data") == boost::json::object{{"record", "two"}});
     CHECK(object.at("metadata").at("labels").at("app.kubernetes.io/name") == "openservicemesh.io");
-    CHECK(k::make_rotation_record(f.cluster, "elsewhere")->load()->text.empty());
+    CHECK(f.backend("elsewhere").root_rotation->load()->text.empty());
   }
 
   TEST_CASE("of two simultaneous writes the second is a conflict") {
