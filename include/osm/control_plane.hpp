@@ -130,7 +130,7 @@ class OSM_API ControlPlane {
   static Result<std::unique_ptr<ControlPlane>> start(const ControlPlaneOptions& options);
 
   // Calls shutdown() with a deadline of one second. Thread: any but the executors', which must
-  // still run.
+  // still run. Blocking: as shutdown().
   virtual ~ControlPlane() = default;
 
   // "HOST:PORT" with the real port; empty: it does not listen. Thread: any. Blocking: no.

@@ -257,36 +257,6 @@ class Text(unittest.TestCase):
                 checked += 1
         self.assertGreater(checked, 20)
 
-    def test_every_interface_stands_on_the_page_about_threads(self):
-        page = (ROOT / "docs/threading.md").read_text()
-        interfaces = set()
-        for header in (ROOT / "include/osm").rglob("*.hpp"):
-            for kind, body in re.findall(r"^class (?:OSM_API )?(\w+)[^;{]*{$(.*?)^};", header.read_text(), re.M | re.S):
-                if re.search(r"\)\s(const )?= 0;", body):
-                    interfaces.add(kind)
-        self.assertGreater(len(interfaces), 15)
-        for interface in sorted(interfaces):
-            with self.subTest(interface=interface):
-                self.assertTrue(re.search(rf"`(\w+::)?{interface}`", page), "not on docs/threading.md")
-
-    def test_the_lanes_of_the_daemons_are_those_on_the_page_about_threads(self):
-        page = (ROOT / "docs/threading.md").read_text()
-        table = page.partition("## Lanes of the daemons")[2].partition("\n## ")[0]
-        table = "\n".join(line for line in table.splitlines() if line.startswith("|"))
-        told = {
-            name: (bound, bool(slanted))
-            for slanted, name, bound in re.findall(r"(\*?)\b([A-Za-z][A-Za-z, ]*?)\*? (\d+)", table)
-        }
-        found = {"certificates and credentials": ("4", True)}  # `blocking`
-        for file in (ROOT / "daemons").rglob("*.[ch]pp"):
-            text = file.read_text()
-            for name, bound, more in re.findall(r'\{\.name = "([^"]+)"(?:, \.bound = (\w+))?([^{}]*)\}', text):
-                if bound.startswith("k"):
-                    bound = re.search(rf"\b{bound} = (\d+)", text)[1]
-                found[name] = bound or "1", ".watched = true" in more
-        self.assertGreater(len(found), 15)
-        self.assertEqual(found, told)
-
     def test_every_clause_of_the_conformance_suite_is_explained(self):
         clauses = []  # those of stores have names of providers' clauses, too
         for file in (ROOT / "libosm/testing").glob("*_clauses_*.cpp"):
