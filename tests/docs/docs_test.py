@@ -483,6 +483,21 @@ class Text(unittest.TestCase):
             sorted(re.findall(r"`(\w+)`", row)), sorted(path.stem for path in (ROOT / "include/osm").glob("*.hpp"))
         )
 
+    def test_lists_of_programs_are_complete(self):
+        lists = {
+            "README.md": [r"libosm is a service-mesh(?:.+\n)+", r"\| `daemons/` \|.*"],
+            "docs/architecture.md": [r"\ndaemons/.*"],
+            "docs/kubernetes.md": [r"\| Program \| Tasks \|\n(?:\|.*\n)*"],
+            "daemons/README.md": [r"\| Folder \| Content \|\n(?:\|.*\n)*"],
+            "docs/cli.md": [r"(?:- \[.*\n)+"],
+        }
+        for page, patterns in lists.items():
+            for pattern in patterns:
+                shown = re.search(pattern, (ROOT / page).read_text())[0]
+                for program in cli_page.PROGRAMS:
+                    with self.subTest(page=page, program=program):
+                        self.assertRegex(shown, rf"(?<![\w-]){program}(?![\w-])")
+
     def test_every_room_stands_in_the_architecture(self):
         rooms = re.findall(r"^osm_room\((\w+)", (ROOT / "libosm/CMakeLists.txt").read_text(), re.M)
         drawn = (ROOT / "docs/architecture.md").read_text()
