@@ -61,7 +61,7 @@ struct ServiceEntry {
   std::map<std::string, std::map<std::string, std::vector<Port>>> other_targets;
   std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
   // True if a platform knows the service and nobody serves it, as while it is scaled to zero: the
-  // accounts behind it cannot be known (ADR 0035).
+  // accounts behind it cannot be known.
   bool idle = false;
   // True if only workloads outside of the mesh can be behind it: clients reach them past the mesh,
   // if egress is on.

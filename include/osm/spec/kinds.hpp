@@ -1,6 +1,6 @@
 // The kinds of objects that describe a mesh, one row each. Stores, the MeshSpec, the webhook, the
 // status writer and the osm command read this table, and so know a kind as soon as it has a row.
-// docs/adr/0030-kinds.md says how to add one.
+// CONTRIBUTING.md says how to add one.
 #pragma once
 
 #include <initializer_list>
