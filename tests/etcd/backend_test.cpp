@@ -10,7 +10,7 @@
 #include "base/base64.hpp"
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
-#include "lib/replica_contracts.hpp"
+#include "lib/record_contract.hpp"
 #include "net/scripted_server.hpp"
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/root_rotation.hpp"

@@ -3,7 +3,6 @@
 
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
-#include "lib/replica_contracts.hpp"
 #include "osm/etcd/backend.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
@@ -105,14 +104,6 @@ struct Fixture {
 };
 
 TEST_SUITE("etcd::Backend::join") {
-  TEST_CASE_FIXTURE(Fixture, "the contract of boards is kept") {
-    a.join(false);
-    b.join(false);
-    pass(seconds(2));
-    testing::check_board_contract(
-        *a.replicas, "a", [this] { pass(seconds(3)); }, b.replicas.get());
-  }
-
   TEST_CASE_FIXTURE(Fixture, "a replica that has joined is seen at the next look of the others") {
     a.join();
     CHECK(a.read() == Said{{"a", ""}});

@@ -3,7 +3,7 @@
 
 #include "kubernetes/client/memory_api.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "lib/replica_contracts.hpp"
+#include "lib/record_contract.hpp"
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/kubernetes/backend.hpp"
