@@ -1,4 +1,6 @@
 // The catalog's answers as people read them.
+#include <map>
+
 #include "base/json.hpp"
 #include "show.hpp"
 #include "show_table.hpp"
@@ -16,17 +18,9 @@ std::string service_table(const json::value& answer, const char* none) {
   return table({"SERVICE", "PORT NAME", "PORT", "TARGET PORT", "PROTOCOL"}, rows);
 }
 
-// The row of a proxy as a participant.
-Row participant_row(const json::value& proxies, const json::value& uuid) {
-  for (const json::value& proxy : list_at(proxies, "proxies"))
-    if (const auto* of_proxy = member(proxy, "uuid"); of_proxy && *of_proxy == uuid)
-      return {cell(proxy, "name"), text(uuid), cell(proxy, "identity"),
-              joined(list_at(proxy, "services"))};
-  return {"-", text(uuid), "-", "-"};
-}
-
 constexpr const char* kPermissive =
-    "Permissive mode: any account of the mesh may call any other; TrafficTargets have no effect.\n";
+    "Permissive mode: any account that is not denied may call any other; TrafficTargets have no "
+    "effect.\n";
 
 bool is_permissive(const json::value& answer) { return text_at(answer, "mode") == "permissive"; }
 
@@ -40,9 +34,14 @@ std::string show_expected(const json::value& answer) {
 }
 
 std::string show_participants(const json::value& answer) {
+  std::map<std::string, Row> known;  // by UUID
+  for (const json::value& proxy : list_at(answer, "proxies"))
+    known.try_emplace(cell(proxy, "uuid"),
+                      Row{cell(proxy, "name"), cell(proxy, "uuid"), cell(proxy, "identity"),
+                          joined(list_at(proxy, "services"))});
   std::vector<Row> rows;
   for (const json::value& uuid : list_at(answer, "participants"))
-    rows.push_back(participant_row(answer, uuid));
+    rows.push_back(known.try_emplace(text(uuid), Row{"-", text(uuid), "-", "-"}).first->second);
   if (rows.empty()) return "No proxy is a participant.\n";
   return table({"NAME", "UUID", "IDENTITY", "SERVICES"}, rows);
 }
@@ -53,10 +52,12 @@ std::string show_services(const json::value& answer) {
 
 std::string show_policies(const json::value& answer) {
   std::vector<Row> rows;
-  for (const json::value& policy : list_at(answer, "policies"))
+  for (const json::value& policy : list_at(answer, "policies")) {
+    const json::array& routes = list_at(policy, "routes");
     rows.push_back({cell(policy, "object"), cell(policy, "source"), cell(policy, "destination"),
                     joined(list_at(policy, "destination_services")),
-                    joined(list_at(policy, "routes"))});
+                    routes.empty() ? "opens nothing" : joined(routes)});
+  }
   const std::string out = is_permissive(answer) ? kPermissive : "";
   if (rows.empty()) return out + "No TrafficTarget is in the mesh.\n";
   return out + table({"OBJECT", "SOURCE", "DESTINATION", "SERVICES", "ROUTES"}, rows);
@@ -87,7 +88,8 @@ std::string show_service(const json::value& answer) {
 
 std::string show_identity(const json::value& answer) {
   std::string out = "Account " + cell(answer, "identity") + '\n';
-  if (is_permissive(answer)) {
+  // A denied account has no peers in either mode.
+  if (is_permissive(answer) && !list_at(answer, "inbound").empty()) {
     out += kPermissive;
   } else {
     out += "Called by: " + joined(list_at(answer, "inbound")) + '\n' +

@@ -467,9 +467,11 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec, const model::MeshSna
 // Records changed objects for questions about their status.
 void MeshBuilder::note_objects(const std::map<ObjectKey, bool>& changed,
                                const model::MeshSnapshot& before, const PolicyIndex& index_before) {
+  ReaderEntries readers;
   for (const auto& [key, present] : changed) {
     step_();
-    object_changes_[key] = {.present = present, .before = scope_of(key, before, index_before)};
+    object_changes_[key] = {.present = present,
+                            .before = scope_of(key, before, index_before, readers)};
   }
   for (const model::ProxyKey& proxy : next_.changes.workloads) {
     const auto old = before.workloads.find(proxy);

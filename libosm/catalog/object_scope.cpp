@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "model/links.hpp"
+#include "base/maps.hpp"
 #include "model/spec_tables.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/ingress_backend.hpp"
@@ -17,8 +17,8 @@ namespace {
 
 class ScopeFinder {
  public:
-  ScopeFinder(const model::MeshSnapshot& snapshot, const PolicyIndex& index)
-      : snapshot_(snapshot), index_(index) {}
+  ScopeFinder(const model::MeshSnapshot& snapshot, const PolicyIndex& index, ReaderEntries& readers)
+      : snapshot_(snapshot), index_(index), readers_(readers) {}
 
   ObjectScope find_scope(const ObjectKey& object) && {
     if (object.is(kinds::kMeshConfig) || object.is(kinds::kNamespace)) {
@@ -37,32 +37,44 @@ class ScopeFinder {
   }
 
  private:
-  // Adds the entries of the object, and of those that read it.
+  // Adds the readers of the entries that the object shapes, and that objects that read it shape.
   void add_linked(const ObjectKey& object) {
     const SpecSnapshot& objects = *snapshot_.objects;
     model::for_each_list([&](auto list) {
       const auto& table = objects.*list;
       if (!model::may_hold(table, object)) return;
-      if (const auto one = table.find(model::name_in(table, object))) add(model::links_of(*one));
+      if (const auto one = table.find(model::name_in(table, object)))
+        add(model::links_of(*one).entries);
     });
-    const auto add_readers = [&](const auto& table) {
-      for (const auto& one : table) {
-        const model::Links links = model::links_of(*one);
-        if (std::ranges::find(links.reads, object) != links.reads.end()) add(links);
-      }
-    };
-    const bool route = object.is(kinds::kHttpRouteGroup) || object.is(kinds::kTcpRoute);
-    if (route) add_readers(objects.targets);
-    if (route || object.is(kinds::kUpstreamTrafficSetting) || object.is(kinds::kExtensionService))
-      add_readers(objects.policies);
+    // Objects of other kinds are read by none.
+    if (!object.is(kinds::kHttpRouteGroup) && !object.is(kinds::kTcpRoute) &&
+        !object.is(kinds::kUpstreamTrafficSetting) && !object.is(kinds::kExtensionService))
+      return;
+    if (!readers_) note_readers(objects);
+    if (const auto* entries = find_in(*readers_, object)) add(*entries);
   }
 
-  void add(const model::Links& links) {
-    for (const model::EntryKey& entry : links.entries)
+  void note_readers(const SpecSnapshot& objects) {
+    readers_.emplace();
+    const auto note = [&](const auto& table) {
+      for (const auto& one : table) {
+        const model::Links links = model::links_of(*one);
+        for (const ObjectKey& read : links.reads) {
+          auto& entries = (*readers_)[read];
+          entries.insert(entries.end(), links.entries.begin(), links.entries.end());
+        }
+      }
+    };
+    note(objects.targets);
+    note(objects.policies);
+  }
+
+  void add(const std::vector<model::EntryKey>& entries) {
+    for (const model::EntryKey& entry : entries)
       std::visit([&](const auto& name) { add(name); }, entry);
   }
   void add(std::monostate) { scope_.everything = true; }
-  void add(const smi::ObjectName&) {}  // no proxy reads the entry
+  void add(const smi::ObjectName&) {}  // its identities are entries, too
   void add(const ServiceIdentity& identity) { scope_.identities.insert(identity); }
   // Adds the workloads with the Telemetry in effect.
   void add(const TelemetryName& telemetry) {
@@ -70,10 +82,10 @@ class ScopeFinder {
       if (entry->telemetry == telemetry) scope_.workloads.insert(entry->workload.name);
   }
 
-  // Adds the identities that run the service and those that may call it.
+  // Adds the service, whose workloads read it, and the identities that may call it.
   void add(const ServiceName& service) {
+    if (!scope_.services.insert(service).second) return;
     scope_.everything |= snapshot_.config.proxy.permissive;
-    scope_.services.insert(service);
     add_clients({&service, 1}, snapshot_.services, index_, scope_.identities);
   }
 
@@ -87,6 +99,7 @@ class ScopeFinder {
 
   const model::MeshSnapshot& snapshot_;
   const PolicyIndex& index_;
+  ReaderEntries& readers_;
   ObjectScope scope_;
 };
 
@@ -179,8 +192,14 @@ void ObjectScope::merge(const ObjectScope& other) {
 }
 
 ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
+                     const PolicyIndex& index, ReaderEntries& readers) {
+  return ScopeFinder(snapshot, index, readers).find_scope(object);
+}
+
+ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index) {
-  return ScopeFinder(snapshot, index).find_scope(object);
+  ReaderEntries readers;
+  return scope_of(object, snapshot, index, readers);
 }
 
 ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapshot,

@@ -3,16 +3,19 @@
 //   - MeshConfig, Namespace: all
 //   - Workload: its own proxy, and identities that may call its services
 //   - others: those that read an entry of its links, or of the links of an object that reads it. A
-//     Service is read by the identities that run it, may call it, or may call an apex that splits
-//     to it
+//     Service is read by the workloads that run it, and by the identities that may call it, or an
+//     apex that splits to it
 //   - in permissive mode a Service, or a workload with services: all
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "catalog/resolve_policies.hpp"
+#include "model/links.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/object.hpp"
@@ -29,8 +32,14 @@ struct ObjectScope {
   friend bool operator==(const ObjectScope&, const ObjectScope&) = default;
 };
 
-// `index` belongs to `snapshot`. Kinds are as in model::Changes::objects. The scope of an object
-// that the snapshot does not hold is mostly empty.
+// Entries that objects of a snapshot shape with the values of another object, by that object.
+// scope_of() fills it when a scope first needs it, by one pass over the objects.
+using ReaderEntries = std::optional<std::map<ObjectKey, std::vector<model::EntryKey>>>;
+
+// `index` belongs to `snapshot`, and so does `readers`. Kinds are as in model::Changes::objects.
+// An object that the snapshot does not hold concerns the readers of its key.
+ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
+                     const PolicyIndex& index, ReaderEntries& readers);
 ObjectScope scope_of(const ObjectKey& object, const model::MeshSnapshot& snapshot,
                      const PolicyIndex& index);
 ObjectScope scope_of(const Workload& workload, const model::MeshSnapshot& snapshot,

@@ -111,8 +111,8 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
         continue;
       }
       if (answer.weight) endpoint.weight = times(endpoint.weight.value_or(1), *answer.weight);
-      merged.try_emplace({endpoint.address, endpoint.port, endpoint.service_port},
-                         Listed{std::move(endpoint), &answer.provider});
+      std::tuple place(endpoint.address, endpoint.port, endpoint.service_port);
+      merged.try_emplace(std::move(place), Listed{std::move(endpoint), &answer.provider});
     }
     for (const auto& [code, out] : left_out)
       problems.insert(

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catalog/mesh_builder.hpp"
@@ -80,9 +81,10 @@ struct Shop {
                     ExtensionService{"collector.example", Port{4317}}));
   }
   // The names of the workloads that the object concerns.
-  std::set<std::string> concerned(const GroupKind& kind, const char* name) const {
+  std::set<std::string> concerned(const GroupKind& kind, const char* name,
+                                  const char* ns = kNs) const {
     std::set<std::string> out;
-    const ObjectScope scope = scope_of({kind, kNs, name}, *snapshot, *builder.policy_index());
+    const ObjectScope scope = scope_of({kind, ns, name}, *snapshot, *builder.policy_index());
     for (const auto& entry : workloads_in(scope, *snapshot)) out.insert(entry->workload.name.name);
     return out;
   }
@@ -125,11 +127,42 @@ TEST_SUITE("catalog::scope_of") {
         {kinds::kRetry, "none", {}},
     };
     const Shop shop;
+    const PolicyIndex& index = *shop.builder.policy_index();
+    ReaderEntries readers;
     for (const Case& one : cases) {
       CAPTURE(one.kind.kind);
       CAPTURE(one.name);
       CHECK(shop.concerned(one.kind, one.name) == one.concerned);
+      const ObjectKey key{one.kind, kNs, one.name};
+      CHECK(scope_of(key, *shop.snapshot, index, readers) == scope_of(key, *shop.snapshot, index));
     }
+  }
+
+  TEST_CASE("an object that is missing, or not to be used, concerns those that name it") {
+    Shop shop;
+    Egress egress;
+    egress.sources = {identity("buyer")};
+    egress.setting = "absent";
+    shop.spec.put(Policy({kinds::kEgress, kNs, "vain"}, egress));
+    for (const auto& [name, collector] :
+         {std::pair("lonely", ExtensionServiceName{"other", "collector"}),
+          std::pair("stock", ExtensionServiceName{kNs, "absent"})}) {
+      Workload labelled = workload(name, std::string("u-") + name, name, "10.0.2.1");
+      labelled.labels = {{"app", name}};
+      shop.vm.put_workload(labelled);
+      Telemetry telemetry{.selector = labelled.labels};
+      telemetry.open_telemetry = OpenTelemetryLog{collector, {}};
+      shop.spec.put(Policy({kinds::kTelemetry, kNs, name}, telemetry));
+    }
+    shop.builder.all_workloads_changed();
+    shop.snapshot = shop.builder.build();
+    REQUIRE(shop.snapshot);
+    using Names = std::set<std::string>;
+    CHECK(shop.concerned(kinds::kUpstreamTrafficSetting, "absent") == Names{"buyer"});
+    CHECK(shop.concerned(kinds::kExtensionService, "collector", "other") == Names{"lonely"});
+    CHECK(shop.concerned(kinds::kExtensionService, "absent") == Names{"stock"});
+    CHECK(shop.concerned(kinds::kExtensionService, "collector") ==
+          Names{"annex", "buyer", "store"});
   }
 
   TEST_CASE("in permissive mode services, splits and workloads with services concern all") {

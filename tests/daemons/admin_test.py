@@ -281,6 +281,10 @@ class Admin(ShopTest):
         )
         self.assertTrue(policy["path"].endswith("shop.yaml"), policy)
         self.assertRegex(self.osm("policy", "list")[1], r"(?m)^TrafficTarget shop/web-api +shop/web +shop/api ")
+        gone = ("HTTPRouteGroup", "gone", [])
+        self.write("nothing.yaml", objects.target("shop", "nothing", "web", [("shop", "api")], gone))
+        wait_for("it is read", lambda: len(self.as_json("policy", "list")[1]["policies"]) == 2)
+        self.assertRegex(self.osm("policy", "list")[1], r"(?m)^TrafficTarget shop/nothing .* opens nothing$")
 
     def test_a_proxy_that_has_not_come_is_expected_no_participant_and_has_services(self):
         self.assertEqual(self.osm("proxy", "list", "--expected")[1], "No proxy is expected.\n")

@@ -70,8 +70,11 @@ class Refusing(http.server.BaseHTTPRequestHandler):
         if self.status == 0:
             time.sleep(30)
             return
-        body = json.dumps({"error": {"code": self.code, "message": "it is refused"}}).encode()
-        self.send_response(self.status)
+        self.send(self.status, {"error": {"code": self.code, "message": "it is refused"}})
+
+    def send(self, status, answer):
+        body = json.dumps(answer).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -206,16 +209,47 @@ class Refusals(DaemonTest):
             def do_GET(self):
                 if self.path.startswith("/v1/status"):
                     (mesh / "osm-denylist.yaml").unlink()
-                body = json.dumps({"phase": "Applied", "object": "x", "removed": False}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.send(200, {"phase": "Applied", "object": "x", "removed": False})
 
         self.serve(TakenBack)
         code, error = self.error_of("deny", "account", "shop/web", "--mesh-dir", mesh)
         self.assertEqual((code, error["code"]), (1, "conflict"))
         self.assertIn("another command took it back", error["message"])
+
+    def test_a_part_of_a_partial_answer_names_the_controllers_that_are_missing(self):
+        answer = {
+            "proxies": [{"name": "shop/web-1", "uuid": "u1", "identity": "shop/web", "services": ["shop/web"]}],
+            "expected": [],
+            "participants": ["u1", "u2"],
+            "unanswered": ["osm-controller-b"],
+        }
+
+        class Partial(Refusing):
+            def do_GET(self):
+                self.send(200, answer)
+
+        self.serve(Partial)
+        for part in ("expected", "participants"):
+            out = self.osm("proxy", "list", f"--{part}", "-o", "json")[1]
+            self.assertEqual(json.loads(out), {name: answer[name] for name in (part, "unanswered")})
+        rows = self.osm("proxy", "list", "--participants")[1].splitlines()[1:]
+        cells = [row.split() for row in rows]
+        self.assertEqual(cells, [["shop/web-1", "u1", "shop/web", "shop/web"], ["-", "u2", "-", "-"]])
+        del answer["unanswered"]
+        self.assertEqual(json.loads(self.osm("proxy", "list", "--expected", "-o", "json")[1]), {"expected": []})
+
+    def test_a_denied_account_calls_nobody_in_permissive_mode(self):
+        answer = {"identity": "shop/web", "mode": "permissive", "inbound": [], "outbound": [], "services": []}
+
+        class Permissive(Refusing):
+            def do_GET(self):
+                self.send(200, answer)
+
+        self.serve(Permissive)
+        shown = self.osm("identity", "get", "shop/web")[1].splitlines()
+        self.assertEqual(shown[1:3], ["Called by: -", "Calls:     -"])
+        answer["inbound"] = answer["outbound"] = ["shop/api"]
+        self.assertIn("Permissive mode", self.osm("identity", "get", "shop/web")[1])
 
     def test_wrong_usage_is_json_too(self):
         for command, says in (

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "embedding/host.hpp"
@@ -26,7 +28,8 @@ struct AskedMesh {
     Endpoint heavy = endpoint("10.0.0.2");
     heavy.zone = "b";
     heavy.weight = 3;
-    host.provider.set_endpoints({"shop", "one"}, {endpoint("10.0.0.1"), heavy});
+    host.provider.set_endpoints({"shop", "one"}, {endpoint("10.0.0.1")});
+    machines.set_endpoints({"shop", "one"}, {heavy});
     host.provider.put_workload({{"shop", "one-1"},
                                 ProxyId(kProxyOfOne),
                                 {"shop", "api"},
@@ -46,7 +49,11 @@ struct AskedMesh {
     IngressBackend edge;
     edge.backends = {{.service = {"shop", "one"}, .target_port = Port{8080}, .tls = IngressTls{}}};
     edge.principals = {"gateway.example"};
-    host.spec.put(Policy({kinds::kIngressBackend, "shop", "edge"}, {}, edge));
+    host.spec.put(Policy({kinds::kIngressBackend, "shop", "edge"}, edge));
+    host.mesh.reset();
+    auto started = start(host.spec);
+    REQUIRE(started.ok());
+    host.mesh = *std::move(started);
     REQUIRE(host.serves());
     REQUIRE(osm::testing::wait_until([&] {
       const net::Response policies = ask("/v1/policies");
@@ -64,15 +71,25 @@ struct AskedMesh {
             .weight = {}};
   }
 
-  net::Response ask(const std::string& target) {
+  Runtime runtime() { return {executor, executor, host.clock, host.rng, host.log, host.metrics}; }
+  // A mesh with both providers.
+  Result<std::unique_ptr<ControlPlane>> start(MeshSpec& spec) {
+    return ControlPlane::start({.spec = spec,
+                                .providers = {{&host.provider}, {&machines}},
+                                .workload_providers = {&host.provider},
+                                .certificates = *host.certificates,
+                                .runtime = runtime(),
+                                .ads_address = ""});
+  }
+  net::Response ask(const std::string& target, ControlPlane& mesh, MeshSpec& spec) {
     net::Request request = net::parse_target(target).value();
     request.method = "GET";
-    return net::make_admin_api(
-        {.runtime = {executor, executor, host.clock, host.rng, host.log, host.metrics},
-         .control_plane = *host.mesh,
-         .spec = host.spec,
-         .certificates = *host.certificates})(request);
+    return net::make_admin_api({.runtime = runtime(),
+                                .control_plane = mesh,
+                                .spec = spec,
+                                .certificates = *host.certificates})(request);
   }
+  net::Response ask(const std::string& target) { return ask(target, *host.mesh, host.spec); }
   // The answer to GET `target`.
   boost::json::value answer(const std::string& target) {
     const net::Response response = ask(target);
@@ -88,6 +105,7 @@ struct AskedMesh {
   }
 
   osm::testing::ThreadExecutor executor{2};
+  osm::testing::MemoryEndpointsProvider machines{"machines"};
   Host host{executor};
 };
 
@@ -105,15 +123,16 @@ TEST_SUITE("net::admin_api: the catalog") {
             {"address":"10.0.0.1","port":8080,"service_port":"http","identity":"shop/api",
              "zone":"","weight":null,"provider":"memory"},
             {"address":"10.0.0.2","port":8080,"service_port":"http","identity":"shop/api",
-             "zone":"b","weight":3,"provider":"memory"}],
+             "zone":"b","weight":3,"provider":"machines"}],
             "ingress":[{"object":"IngressBackend shop/edge","target_port":8080,
              "encryption":"mTLS","networks":null,"principals":["gateway.example"]}]})"));
+    CHECK(mesh.answer("/v1/services?name=shop%2Fone") == mesh.answer("/v1/services?name=shop/one"));
     CHECK(mesh.answer("/v1/identities?name=shop/api") ==
           boost::json::parse(R"({"identity":"shop/api","mode":"SMI","inbound":["shop/web"],
             "outbound":[],"services":[{"service":"shop/one","port_name":"http","port":80,
             "target_port":8080,"protocol":"http"}]})"));
     const auto caller = mesh.answer("/v1/identities?name=shop/web");
-    CHECK(caller.at("outbound") == boost::json::value{"shop/api"});
+    CHECK(caller.at("outbound") == boost::json::array{"shop/api"});
     CHECK(caller.at("inbound").as_array().empty());
     CHECK(mesh.answer("/v1/proxies/services?namespace=shop&uuid=" + kProxyOfOne) ==
           boost::json::parse(R"({"namespace":"shop","uuid":")" + kProxyOfOne +
@@ -139,6 +158,8 @@ TEST_SUITE("net::admin_api: the catalog") {
     AskedMesh mesh;
     CHECK(mesh.refusal("/v1/services?name=one") ==
           "invalid-argument: name 'one' is not a Service; write <namespace>/<name>");
+    CHECK(mesh.refusal("/v1/services?name=shop/one/two") ==
+          "invalid-argument: name 'shop/one/two' is not a Service; write <namespace>/<name>");
     CHECK(mesh.refusal("/v1/services?name=shop/gone")
               .starts_with("not-found: Service shop/gone is not in the mesh"));
     CHECK(mesh.refusal("/v1/identities?name=shop/") ==
@@ -157,25 +178,13 @@ TEST_SUITE("net::admin_api: the catalog") {
     AskedMesh mesh;
     osm::testing::MemoryMeshSpec unread;
     unread.set_synced(false);
-    Host& host = mesh.host;
-    const auto started = ControlPlane::start(
-        {.spec = unread,
-         .providers = {{&host.provider}},
-         .workload_providers = {},
-         .certificates = *host.certificates,
-         .runtime = {mesh.executor, mesh.executor, host.clock, host.rng, host.log, host.metrics},
-         .ads_address = ""});
+    const auto started = mesh.start(unread);
     REQUIRE(started.ok());
-    const net::Handler api = net::make_admin_api(
-        {.runtime = {mesh.executor, mesh.executor, host.clock, host.rng, host.log, host.metrics},
-         .control_plane = **started,
-         .spec = unread,
-         .certificates = *host.certificates});
-    for (const std::string target :
-         {"/v1/policies", "/v1/services?name=shop/one", "/v1/identities?name=shop/api"}) {
-      net::Request request = net::parse_target(target).value();
-      request.method = "GET";
-      const net::Response response = api(request);
+    for (const std::string& target :
+         {std::string("/v1/policies"), std::string("/v1/services?name=shop/one"),
+          std::string("/v1/identities?name=shop/api"),
+          "/v1/proxies/services?namespace=shop&uuid=" + kProxyOfOne}) {
+      const net::Response response = mesh.ask(target, **started, unread);
       CHECK_MESSAGE(response.status == 503, response.body);
       CHECK(response.body.find("not-ready") != std::string::npos);
     }

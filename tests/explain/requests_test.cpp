@@ -112,7 +112,7 @@ TEST_SUITE("explain") {
     pay.hosts = std::vector<EgressHost>{{"pay.example.com", std::nullopt}};
     pay.ports = {{port(80), EgressProtocol::kHttp}};
     pay.route_groups = std::vector<std::string>{"books"};
-    shop.spec.put(Policy({kinds::kEgress, kNs, "pay"}, {}, pay));
+    shop.spec.put(Policy({kinds::kEgress, kNs, "pay"}, pay));
     const auto ask = [&](CallQuestion question) {
       question.headers.emplace("connection", "upgrade");
       question.headers.emplace("upgrade", "x");

@@ -26,8 +26,8 @@ void add_service(CLI::App& root, Flags& flags) {
   CLI::App* service = root.add_subcommand("service", "Services as the mesh has resolved them")
                           ->require_subcommand(1);
   add_get_by_name(*service, flags,
-                  "Endpoints of a Service that clients are sent, each with its provider; the\n"
-                  "accounts behind it; and the callers from outside that IngressBackends admit",
+                  "Endpoints of a Service, each with its provider (one of weight 0 gets no\n"
+                  "traffic); the accounts behind it; and the callers that IngressBackends admit",
                   "osm service get shop/api", "NAMESPACE/NAME of the Service", "/v1/services",
                   show_service);
 }

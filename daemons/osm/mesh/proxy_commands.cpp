@@ -1,4 +1,4 @@
-// `osm proxy`: connected proxies and their configuration.
+// `osm proxy`: proxies, connected or expected, with their configuration and Services.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
@@ -42,24 +42,28 @@ struct ListOptions {
   bool participants = false;
 };
 
-// Of the answer, the list that was asked for, for programs.
+// Programs get of the answer the list that was asked for, and the controllers that are missing.
 int list_proxies(const Flags& flags, const ListOptions& options) {
   const auto answer = flags.client().get("/v1/proxies");
   const char* part = options.expected       ? "expected"
                      : options.participants ? "participants"
                                             : nullptr;
-  if (answer.ok() && part && flags.for_programs())
-    return print(flags, json::value(json::object{{part, list_at(*answer, part)}}), nullptr);
+  if (answer.ok() && part && flags.for_programs()) {
+    json::object asked{{part, list_at(*answer, part)}};
+    if (const auto* unanswered = member(*answer, "unanswered")) asked["unanswered"] = *unanswered;
+    return print(flags, json::value(std::move(asked)), nullptr);
+  }
   return print(flags, answer,
                options.expected       ? show_expected
                : options.participants ? show_participants
                                       : show_proxies);
 }
 
-void add_list(CLI::App& proxy, Flags& flags) {
+void add_proxy_list(CLI::App& proxy, Flags& flags) {
   auto options = std::make_shared<ListOptions>();
   CLI::App* app =
-      command(proxy, flags, "list", "Connected proxies and the state of their configuration",
+      command(proxy, flags, "list",
+              "Connected proxies and the state of their configuration; with a flag, other lists",
               "osm proxy list\n"
               "  osm proxy list --expected\n"
               "  osm proxy list --participants -o json");
@@ -95,8 +99,11 @@ void add_services(CLI::App& proxy, Flags& flags) {
 }  // namespace
 
 void add_proxy(CLI::App& root, Flags& flags) {
-  CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
-  add_list(*proxy, flags);
+  CLI::App* proxy =
+      root.add_subcommand("proxy",
+                          "Proxies, connected or expected, with their configuration and Services")
+          ->require_subcommand(1);
+  add_proxy_list(*proxy, flags);
   add_services(*proxy, flags);
 
   CLI::App* get = proxy
