@@ -6,10 +6,15 @@
 // nor an editor's rename-and-rewrite shows an empty mesh. If a file or directory cannot be read or
 // parsed, the store keeps its last good content and reports a problem. has_synced() turns true
 // after one look that could read everything, and stays true.
+//
+// Its writer changes two files, which commands keep in the directory beside those that people
+// write.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "osm/detail/api.hpp"
 #include "osm/object_store.hpp"
@@ -18,6 +23,7 @@
 #include "osm/runtime/runtime.hpp"
 #include "osm/runtime/text_record.hpp"
 #include "osm/spec/kinds.hpp"
+#include "osm/spec/object_writer.hpp"
 
 namespace osm::inline v1::spec {
 
@@ -37,5 +43,25 @@ struct DirectoryStoreOptions {
 // Lifetime: destroy it from outside its own callbacks; the destructor waits for a running one.
 OSM_API Result<std::unique_ptr<ObjectStore>> make_directory_store(
     const DirectoryStoreOptions& options);
+
+// The writer's files in the directory: one for its Denylists, one for its MeshRootCertificates.
+inline constexpr std::string_view kDenylistFile = "osm-denylist.yaml";
+inline constexpr std::string_view kRootsFile = "osm-root-certificates.yaml";
+
+// Settings of a writer.
+struct DirectoryWriterOptions {
+  std::string directory;  // DirectoryStoreOptions::directory; it exists
+  // A write waits so long for another writer, which has locked the directory.
+  std::chrono::milliseconds wait{30'000};
+};
+
+// Replaces the whole file for each change, under a lock on the directory. A reader finds the file
+// before or after a change.
+// Failure of each call: also kInvalidArgument (an object of another kind), kConflict (another file
+// has the object, the writer's own file has an object of another kind, or `wait` is over; the
+// message says which), kStorage, and faults of the own file: kInvalidSyntax, kInvalidField,
+// kUnknownKind, kUnreadableSource. Thread: any, concurrently. Blocking: on files, and writes for
+// the lock.
+OSM_API std::unique_ptr<ObjectWriter> make_directory_writer(DirectoryWriterOptions options);
 
 }  // namespace osm::inline v1::spec
