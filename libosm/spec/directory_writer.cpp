@@ -57,148 +57,143 @@ std::string own_text(const json::value& document) {
   return text;
 }
 
-using OwnObjects = std::vector<std::shared_ptr<const Object>>;
-
-auto find_own(OwnObjects& objects, const ObjectKey& key) {
-  return std::ranges::find_if(objects, [&](const auto& object) { return object->key == key; });
-}
-
 class DirectoryWriter final : public ObjectWriter {
  public:
-  explicit DirectoryWriter(DirectoryWriterOptions options) : options_(std::move(options)) {}
+  DirectoryWriter(std::string directory, std::chrono::milliseconds wait)
+      : directory_(std::move(directory)), wait_(wait) {}
 
   Result<StoredObject> read(const ObjectKey& key) override {
-    OSM_TRY(const OwnFile own, own_file(key));
     OSM_TRY(open_directory());
-    OSM_TRY(OwnObjects objects, load(own));
-    const auto at = find_own(objects, key);
-    if (at != objects.end()) return StoredObject{version_of(**at), *at};
-    OSM_TRY(check_elsewhere(own, key));
-    return StoredObject{};
+    OSM_TRY(const Place place, find_place(key));
+    return place.stored();
   }
 
   Result<std::string> write(const Object& object, const std::string& expected) override {
     // As a reader will have it.
     const std::string text = own_text(with_version(*object.document, ""));
-    OSM_TRY(const OwnObjects next, read_objects(text, object.key.str()));
+    OSM_TRY(const Objects next, read_objects(text, object.key.str()));
     if (next.size() != 1 || next.front()->key != object.key)
       return Error{ErrorCode::kInvalidArgument, object.key.str() + ": its document is another's"};
-    OSM_TRY(change(object.key, expected, next.front()));
+    OSM_TRY(change(object.key, expected, next));
     return version_of(*next.front());
   }
 
   Status remove(const ObjectKey& key, const std::string& expected) override {
-    return change(key, expected, nullptr);
+    return change(key, expected, {});
   }
 
  private:
+  using Objects = std::vector<std::shared_ptr<const Object>>;
+
   static std::string version_of(const Object& object) { return json::serialize(*object.document); }
 
-  static Result<OwnFile> own_file(const ObjectKey& key) {
-    for (const OwnFile& own : kOwnFiles)
-      if (key.is(own.kind)) {
-        OSM_TRY(check_place(key));
-        return own;
-      }
-    return Error{ErrorCode::kInvalidArgument,
-                 key.str() + ": people write objects of this kind; edit the files"};
+  static std::size_t index_of(const ObjectKey& key, const Objects& objects) {
+    const auto is_it = [&](const auto& object) { return object->key == key; };
+    return static_cast<std::size_t>(std::ranges::find_if(objects, is_it) - objects.begin());
   }
 
-  std::string path_of(std::string_view file) const {
-    return options_.directory + '/' + std::string(file);
-  }
+  // An own file, and the place of an object in it; the end if it is not there.
+  struct Place {
+    std::string path, heading;
+    Objects objects;
+    std::size_t index;
+
+    StoredObject stored() const {
+      if (index == objects.size()) return {};
+      return {version_of(*objects[index]), objects[index]};
+    }
+  };
 
   Result<Descriptor> open_directory() const {
-    Descriptor opened(::open(options_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Descriptor opened(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (opened) return opened;
-    return file_error(options_.directory,
-                      "Is --mesh-dir the controller's, and readable for this user?");
+    return file_error(directory_, "Is --mesh-dir the controller's, and readable for this user?");
   }
 
   // The right to write, until the result is destroyed. The lock is on the directory itself, so
   // nothing is left behind in it.
   Result<Descriptor> lock() const {
-    const auto deadline = steady_clock::now() + options_.wait;
-    OSM_TRY(Descriptor directory, open_directory());
-    while (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK)
+    const auto deadline = steady_clock::now() + wait_;
+    OSM_TRY(Descriptor locked, open_directory());
+    while (::flock(locked.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR)
         return file_error(
-            options_.directory,
+            directory_,
             "The directory cannot be locked; run the command on the machine that has it");
       if (steady_clock::now() >= deadline)
         return Error{ErrorCode::kConflict,
-                     options_.directory +
+                     directory_ +
                          ": another `osm deny` holds the lock on this directory, or `osm "
                          "certificate rotate`; nothing was written. Repeat the command, or end the "
                          "other one (`fuser -v` names it)"};
       std::this_thread::sleep_for(kTryAgain);
     }
-    return directory;
+    return locked;
   }
 
-  // The objects of an own file, which need not exist.
-  Result<OwnObjects> load(const OwnFile& own) const {
-    const std::string path = path_of(own.name);
-    const auto content = read_file(path);
-    if (!content.ok()) {
-      if (content.error().code == ErrorCode::kNotFound) return OwnObjects();
-      return content.error().with_context(path);
+  Result<Place> find_place(const ObjectKey& key) const {
+    const auto own =
+        std::ranges::find_if(kOwnFiles, [&](const OwnFile& file) { return key.is(file.kind); });
+    if (own == kOwnFiles.end())
+      return Error{ErrorCode::kInvalidArgument,
+                   key.str() + ": people write objects of this kind; edit the files"};
+    OSM_TRY(check_place(key));
+    Place place{directory_ + '/' + std::string(own->name), std::string(own->heading), {}, 0};
+    const auto content = read_file(place.path);
+    if (!content.ok() && content.error().code != ErrorCode::kNotFound)
+      return content.error().with_context(place.path);
+    if (content.ok()) {
+      OSM_TRY(place.objects, read_objects(content->bytes, place.path));
     }
-    OSM_TRY(OwnObjects objects, read_objects(content->bytes, path));
-    for (const auto& object : objects)
-      if (!object->key.is(own.kind))
-        return Error{ErrorCode::kConflict, path + " holds more than valid " +
-                                               std::string(own.kind.kind) + "s: move " +
-                                               object->key.str() + " to another file"};
-    return objects;
+    for (const auto& object : place.objects)
+      if (!object->key.is(own->kind))
+        return Error{ErrorCode::kConflict, place.path + " holds more than valid " + key.kind +
+                                               "s: move " + object->key.str() + " to another file"};
+    place.index = index_of(key, place.objects);
+    if (place.index == place.objects.size()) OSM_TRY(check_elsewhere(key, place.path));
+    return place;
   }
 
-  // Failure: another file has the object. Only files with the object's name are parsed.
-  Status check_elsewhere(const OwnFile& own, const ObjectKey& key) const {
-    const auto scan = scan_directory(options_.directory, [](const std::string&) {});
-    for (const auto& [file, signature] : scan.files) {
-      if (file == own.name) continue;
-      const auto content = read_file(path_of(file));
-      if (!content.ok() || content->bytes.find(key.name) == std::string::npos) continue;
-      OwnObjects objects = read_object_file(content->bytes, file).objects;
-      if (find_own(objects, key) != objects.end())
+  // Failure: a file other than `own` has the object. Only files with its name are parsed.
+  Status check_elsewhere(const ObjectKey& key, const std::string& own) const {
+    const auto scan = scan_directory(directory_, [](const std::string&) {});
+    for (const auto& [below, signature] : scan.files) {
+      const std::string path = directory_ + '/' + below;
+      const auto content = read_file(path);
+      if (path == own || !content.ok() || content->bytes.find(key.name) == std::string::npos)
+        continue;
+      const Objects objects = read_object_file(content->bytes, path).objects;
+      if (index_of(key, objects) < objects.size())
         return Error{ErrorCode::kConflict,
-                     key.str() + " is in another file, " + path_of(file) + ": edit it there"};
+                     key.str() + " is in another file, " + path + ": edit it there"};
     }
     return {};
   }
 
-  // Puts `next` in the place of the object; null: removes it.
-  Status change(const ObjectKey& key, const std::string& expected,
-                std::shared_ptr<const Object> next) const {
-    OSM_TRY(const OwnFile own, own_file(key));
+  // Puts `next` in the place of the object; empty: removes it.
+  Status change(const ObjectKey& key, const std::string& expected, const Objects& next) const {
     OSM_TRY(const Descriptor locked, lock());
-    OSM_TRY(OwnObjects objects, load(own));
-    const auto at = find_own(objects, key);
-    const bool present = at != objects.end();
-    if ((present ? version_of(**at) : "") != expected)
+    OSM_TRY(Place place, find_place(key));
+    if (place.stored().version != expected)
       return Error{ErrorCode::kConflict,
                    key.str() + ": was changed since it was read; read it again"};
-    if (!present) OSM_TRY(check_elsewhere(own, key));
-    if (present && next)
-      *at = std::move(next);
-    else if (present)
-      objects.erase(at);
-    else if (next)
-      objects.push_back(std::move(next));
-    std::string text(own.heading);
-    for (const auto& object : objects) text += own_text(*object->document);
-    return write_file({.path = path_of(own.name), .mode = 0644, .content = text});
+    auto at = place.objects.begin() + static_cast<std::ptrdiff_t>(place.index);
+    if (at != place.objects.end()) at = place.objects.erase(at);
+    place.objects.insert(at, next.begin(), next.end());
+    std::string text = place.heading;
+    for (const auto& object : place.objects) text += own_text(*object->document);
+    return write_file({.path = place.path, .mode = 0644, .content = text});
   }
 
-  const DirectoryWriterOptions options_;
+  const std::string directory_;
+  const std::chrono::milliseconds wait_;
 };
 
 }  // namespace
 
-std::unique_ptr<ObjectWriter> make_directory_writer(DirectoryWriterOptions options) {
-  return std::make_unique<DirectoryWriter>(std::move(options));
+std::unique_ptr<ObjectWriter> make_directory_writer(std::string directory,
+                                                    std::chrono::milliseconds wait) {
+  return std::make_unique<DirectoryWriter>(std::move(directory), wait);
 }
 
 }  // namespace osm::inline v1::spec

@@ -49,7 +49,7 @@ struct DirectoryWriterFixture {
 
   osm::testing::TemporaryDirectory mesh;
   std::unique_ptr<spec::ObjectWriter> writer =
-      spec::make_directory_writer({mesh.str(), std::chrono::milliseconds(50)});
+      spec::make_directory_writer(mesh.str(), std::chrono::milliseconds(50));
 };
 
 TEST_SUITE("spec::make_directory_writer") {
@@ -128,7 +128,7 @@ TEST_SUITE("spec::make_directory_writer") {
   }
 
   TEST_CASE_FIXTURE(DirectoryWriterFixture, "a directory that does not exist is named") {
-    const auto nowhere = spec::make_directory_writer({mesh.file("none")});
+    const auto nowhere = spec::make_directory_writer(mesh.file("none"), {});
     CHECK(nowhere->read(kLost).error().code == ErrorCode::kStorage);
     CHECK(nowhere->write(denylist("lost"), "").error().code == ErrorCode::kStorage);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <ctime>
 #include <iostream>
 #include <map>
@@ -16,9 +17,9 @@
 #include "mesh/commands.hpp"
 #include "mesh/object_commands.hpp"
 #include "mesh/object_place.hpp"
-#include "mesh/root_grant.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/ids.hpp"
+#include "osm/kubernetes/objects.hpp"
 #include "osm/spec/directory_store.hpp"
 #include "show.hpp"
 
@@ -33,10 +34,9 @@ constexpr std::chrono::seconds kDistrustBound{30};  // the rotation looks every 
 
 // `osm certificate rotate` without a name: the next root of the mesh.
 struct RotateRootOptions {
-  bool root = false;     // the mesh is in etcd or on Kubernetes
-  std::string mesh_dir;  // the controller's, of a mesh in a directory
-  std::string name;      // of the next root; empty: one from the time
-  std::string osm_namespace;
+  bool root = false;         // the mesh is in etcd or on Kubernetes
+  std::string mesh_dir;      // the controller's, of a mesh in a directory
+  std::string name;          // of the next root; empty: one from the time
   std::string trust_domain;  // of the next root; empty: the one that signs now
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // how long to follow it
 };
@@ -61,6 +61,32 @@ Result<std::vector<Root>> list_roots(const AdminClient& client) {
   return roots;
 }
 
+// Lets the daemons read the Secret of the root's CA, by a Role and a RoleBinding.
+Status grant(kubernetes::Cluster& cluster, const std::string& ns, const std::string& root,
+             const std::string& secret) {
+  const std::string group = "rbac.authorization.k8s.io", name = "osm-root-" + root;
+  const auto create = [&](const char* kind, const char* plural, json::object object) -> Status {
+    object["apiVersion"] = group + "/v1";
+    object["kind"] = kind;
+    object["metadata"] = {{"name", name}, {"namespace", ns}};
+    const auto made =
+        kubernetes::create_object(cluster, {group, "v1", plural, kind}, json::serialize(object));
+    if (made.ok() || made.error().code == ErrorCode::kAlreadyExists) return {};
+    return made.error();
+  };
+  const json::object rule{{"apiGroups", json::array{""}},
+                          {"resources", json::array{"secrets"}},
+                          {"resourceNames", json::array{json::value(secret)}},
+                          {"verbs", json::array{"get"}}};
+  json::array subjects;
+  for (const char* account : {"osm-controller", "osm-injector"})
+    subjects.push_back({{"kind", "ServiceAccount"}, {"name", account}, {"namespace", ns}});
+  OSM_TRY(create("Role", "roles", {{"rules", json::array{json::value(rule)}}}));
+  return create("RoleBinding", "rolebindings",
+                {{"roleRef", {{"apiGroup", group}, {"kind", "Role"}, {"name", name}}},
+                 {"subjects", subjects}});
+}
+
 json::value with_role(json::value root, const char* role) {
   json::value& spec = root.as_object()["spec"];
   if (!spec.is_object()) spec.emplace_object();
@@ -72,7 +98,7 @@ json::value with_role(json::value root, const char* role) {
 // a part is there. Failure: nothing is written if a root that is active cannot be changed.
 Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOptions& options,
                const std::string& next, const std::vector<Root>& roots) {
-  const std::string& ns = options.osm_namespace;
+  const std::string& ns = flags.mesh.osm_namespace;
   const auto key = [&](const std::string& name) {
     return ObjectKey{kinds::kMeshRootCertificate, ns, name};
   };
@@ -87,7 +113,7 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
     if (stored->object) replaced.push_back(root.name);
   }
   const std::string secret = place.cluster ? next + "-ca" : next;
-  if (place.cluster) OSM_TRY(grant_root(*place.cluster, ns, next, secret));
+  if (place.cluster) OSM_TRY(grant(*place.cluster, ns, next, secret));
   const auto deadline = steady_clock::now() + flags.timeout;
   OSM_TRY(edit_object(*place.writer, key(next), deadline, [&](json::value root) {
     if (root.is_null()) {
@@ -276,7 +302,6 @@ void add_certificate(CLI::App& root, Flags& flags) {
       return;
     }
     if (options->common_name.empty()) {
-      wanted.osm_namespace = flags.mesh.osm_namespace;
       flags.exit_code = rotate_root(flags, wanted);
       return;
     }

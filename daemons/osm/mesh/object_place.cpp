@@ -88,7 +88,7 @@ Result<ObjectPlace> open_place(const Flags& flags, const std::string& mesh_dir,
                  std::string("--mesh-dir: this controller's mesh is in ") +
                      (etcd ? "etcd" : "Kubernetes") + "; leave --mesh-dir out"};
   place.name = mesh_dir + '/' + std::string(file);
-  place.writer = spec::make_directory_writer({mesh_dir, wait});
+  place.writer = spec::make_directory_writer(mesh_dir, wait);
   return place;
 }
 

@@ -48,20 +48,14 @@ OSM_API Result<std::unique_ptr<ObjectStore>> make_directory_store(
 inline constexpr std::string_view kDenylistFile = "osm-denylist.yaml";
 inline constexpr std::string_view kRootsFile = "osm-root-certificates.yaml";
 
-// Settings of a writer.
-struct DirectoryWriterOptions {
-  std::string directory;  // DirectoryStoreOptions::directory; it exists
-  // A write waits so long for another writer, which has locked the directory.
-  std::chrono::milliseconds wait{30'000};
-};
-
-// Replaces the whole file for each change, under a lock on the directory. A reader finds the file
-// before or after a change.
-// Failure of each call: also kInvalidArgument (an object of another kind), kConflict (another file
-// has the object, the writer's own file has an object of another kind, or `wait` is over; the
-// message says which), kStorage, and faults of the own file: kInvalidSyntax, kInvalidField,
-// kUnknownKind, kUnreadableSource. Thread: any, concurrently. Blocking: on files, and writes for
-// the lock.
-OSM_API std::unique_ptr<ObjectWriter> make_directory_writer(DirectoryWriterOptions options);
+// A writer of these two files in a directory that exists. It replaces the whole file for each
+// change, under a lock on the directory, for which it waits up to `wait`. A reader finds the file
+// before or after a change. An object's version is its document. Failure of each call: also
+// kInvalidArgument (an object of another kind), kConflict (another file has the object, the
+// writer's own file has an object of another kind, or `wait` is over; the message says which),
+// kStorage, and faults of the own file: kInvalidSyntax, kInvalidField, kUnknownKind,
+// kUnreadableSource. Thread: any, concurrently. Blocking: on files, and writes for the lock.
+OSM_API std::unique_ptr<ObjectWriter> make_directory_writer(std::string directory,
+                                                            std::chrono::milliseconds wait);
 
 }  // namespace osm::inline v1::spec

@@ -31,10 +31,12 @@ class ClusterWriter final : public spec::ObjectWriter {
   Result<std::string> write(const Object& object, const std::string& expected) override {
     OSM_TRY(const Resource resource, resource_of_key(object.key));
     const json::value document = with_version(*object.document, expected);
-    if (!document.is_object())
-      return Error{ErrorCode::kInvalidArgument, object.key.str() + ": is no object"};
-    const auto done = expected.empty() ? api_.create(resource, document.get_object())
-                                       : api_.update(resource, document.get_object());
+    const json::object* const fields = document.if_object();
+    if (!fields || metadata_of(*fields).ns != object.key.ns ||
+        metadata_of(*fields).name != object.key.name)
+      return Error{ErrorCode::kInvalidArgument, object.key.str() + ": its document is another's"};
+    const auto done =
+        expected.empty() ? api_.create(resource, *fields) : api_.update(resource, *fields);
     if (!done.ok()) return conflict_of(done.error(), expected);
     return metadata_of(*done).version;
   }
