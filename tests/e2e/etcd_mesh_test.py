@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """A mesh in three etcds with three controllers: one of each is killed under load without a failed request,
 policies and files of other programs are applied, conflicts told, and a compaction is survived; `osm edit`
-keeps a text that comes late or is invalid; a controller that is cut off takes no new proxies.
+keeps a text that comes late or is invalid; a controller that is cut off takes no new proxies; an account is
+denied, and a root replaced, at any controller.
 """
 
 import base64

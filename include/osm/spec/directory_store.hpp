@@ -44,8 +44,9 @@ struct DirectoryStoreOptions {
 OSM_API Result<std::unique_ptr<ObjectStore>> make_directory_store(
     const DirectoryStoreOptions& options);
 
-// The writer's files in the directory: one for its Denylists, one for its MeshRootCertificates.
+// The writer's file of Denylists in the directory.
 inline constexpr std::string_view kDenylistFile = "osm-denylist.yaml";
+// The writer's file of MeshRootCertificates in the directory.
 inline constexpr std::string_view kRootsFile = "osm-root-certificates.yaml";
 
 // A writer of these two files in a directory that exists. It replaces the whole file for each
