@@ -5,6 +5,7 @@ errors as JSON, one grammar of times, completion in bash, zsh and fish, and a ve
 usage: usage_test.py --bin DIRECTORY
 """
 
+import concurrent.futures
 import http.server
 import json
 import pathlib
@@ -285,6 +286,47 @@ class Refusals(DaemonTest):
         self.assertEqual(stored["old"]["spec"], {"role": "inactive", "provider": {"kept": True}})
         spec = stored["next"]["spec"]
         self.assertEqual((spec["role"], spec["trustDomain"]), ("active", "cluster.local"))
+
+    def serve_roots(self, *roots):
+        """From here on a controller has these roots: (name, state, role)."""
+        known = [{"name": n, "state": s, "role": r, "trust_domain": "cluster.local"} for n, s, r in roots]
+
+        class Directory(Refusing):
+            def do_GET(self):
+                self.send(200, {"roots": known})
+
+        self.serve(Directory)
+
+    def rotate(self, name):
+        return self.osm("certificate", "rotate", "--mesh-dir", self.mesh, "--name", name, "--wait", "1ms")
+
+    def test_roots_that_are_declared_at_once_are_all_declared(self):
+        self.serve_roots(("(own)", "signing", ""))
+        names = [f"root-{number}" for number in range(8)]
+        with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+            ended = list(pool.map(self.rotate, names))
+        self.assertEqual({5}, {code for code, _, _ in ended}, ended)
+        declared = (self.mesh / "osm-root-certificates.yaml").read_text()
+        self.assertEqual(sorted(re.findall(r'metadata: {"name":"([^"]+)"', declared)), names)
+        self.assertEqual(declared.count('\n  role: "active"\n  trustDomain: "cluster.local"\n'), len(names))
+
+    def test_a_root_that_another_file_wants_is_not_replaced(self):
+        self.write("roots.yaml", objects.root("mine"))
+        self.serve_roots(("(own)", "inactive", ""), ("mine", "signing", "active"))
+        code, out, err = self.rotate("next")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"MeshRootCertificate osm-system/mine is in another file, {self.mesh}/roots.yaml: edit it", err)
+        self.assertIn("spec.role of the active root has to become inactive", err)
+        self.assertFalse((self.mesh / "osm-root-certificates.yaml").exists())
+        self.serve_roots(("(own)", "inactive", ""), ("mine", "signing", "inactive"))
+        self.assertEqual(self.rotate("next")[0], 5)
+        self.serve_roots(("mine", "inactive", "inactive"), ("next", "signing", "active"))
+        self.assertEqual(self.rotate("last")[0], 5)
+        declared = (self.mesh / "osm-root-certificates.yaml").read_text()
+        self.assertEqual(
+            re.findall(r'"name":"(\w+)".*\nspec:\n  role: "(\w+)"', declared),
+            [("next", "inactive"), ("last", "active")],
+        )
 
     def test_a_part_of_a_partial_answer_names_the_controllers_that_are_missing(self):
         answer = {

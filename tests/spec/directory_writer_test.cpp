@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <string>
 
 #include "base/descriptor.hpp"
@@ -56,6 +59,21 @@ TEST_SUITE("spec::make_directory_writer") {
   TEST_CASE_FIXTURE(DirectoryWriterFixture, "the contract of writers is kept") {
     osm::testing::check_writer_contract(*writer);
     CHECK(std::distance(std::filesystem::directory_iterator(mesh.path()), {}) == 1);
+  }
+
+  TEST_CASE_FIXTURE(DirectoryWriterFixture, "two writers at once lose no object") {
+    const auto fill = [&](const std::string& prefix) {
+      const auto own = spec::make_directory_writer(mesh.str(), std::chrono::seconds(30));
+      bool written = true;
+      for (int number = 0; number < 8; ++number)
+        written &= own->write(denylist(prefix + std::to_string(number)), "").ok();
+      return written;
+    };
+    auto other = std::async(std::launch::async, fill, "b");
+    CHECK(fill("a"));
+    CHECK(other.get());
+    for (const char* name : {"a0", "a7", "b0", "b7"})
+      CHECK_FALSE(version({kinds::kDenylist, "osm-system", name}).empty());
   }
 
   TEST_CASE_FIXTURE(DirectoryWriterFixture, "each kind has a file, which people can read") {
