@@ -40,7 +40,7 @@ struct Backend {
   std::string objects_in{};  // the place of the objects: net::AdminApiOptions::objects_in
   std::string replica{};     // name of this replica on the board; no replica ever had it
   std::unique_ptr<ObjectStore> objects{};        // null: the objects are elsewhere
-  std::unique_ptr<spec::ObjectWriter> writer{};  // into `objects`; null: they are written elsewhere
+  std::unique_ptr<spec::ObjectWriter> writer{};  // etcd's into `objects`; null: others write them
 
   // Records. Failure: none until they are read.
   std::unique_ptr<TextRecord> root_rotation{};     // RootRotationOptions::record
