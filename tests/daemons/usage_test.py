@@ -310,6 +310,14 @@ class Refusals(DaemonTest):
         self.assertEqual(sorted(re.findall(r'metadata: {"name":"([^"]+)"', declared)), names)
         self.assertEqual(declared.count('\n  role: "active"\n  trustDomain: "cluster.local"\n'), len(names))
 
+    def test_an_active_root_that_is_elsewhere_is_not_passed_over(self):
+        self.serve_roots(("(own)", "inactive", ""), ("old", "signing", "active"))
+        code, out, err = self.rotate("next")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("MeshRootCertificate osm-system/old is active in the mesh, but not in", err)
+        self.assertIn("give the --mesh-dir / --osm-namespace of the mesh", err)
+        self.assertFalse((self.mesh / "osm-root-certificates.yaml").exists())
+
     def test_a_root_that_another_file_wants_is_not_replaced(self):
         self.write("roots.yaml", objects.root("mine"))
         self.serve_roots(("(own)", "inactive", ""), ("mine", "signing", "active"))

@@ -110,7 +110,11 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
     const auto stored = place.writer->read(key(root.name));
     if (!stored.ok())
       return stored.error().with_context("spec.role of the active root has to become inactive");
-    if (stored->object) replaced.push_back(root.name);
+    if (!stored->object)
+      return Error{ErrorCode::kConflict, key(root.name).str() +
+                                             " is active in the mesh, but not in " + place.name +
+                                             ": give the --mesh-dir / --osm-namespace of the mesh"};
+    replaced.push_back(root.name);
   }
   const std::string secret = place.cluster ? next + "-ca" : next;
   if (place.cluster) OSM_TRY(grant(*place.cluster, ns, next, secret));
