@@ -71,13 +71,14 @@ Result<ObjectPlace> open_place(const Flags& flags, const std::string& mesh_dir,
     return place;
   }
   const auto version = client.get("/v1/version");
+  if (mesh_dir.empty() && !version.ok())
+    return version.error().with_context("give --mesh-dir for a mesh in a directory");
   const std::string mesh = version.ok() ? text_at(*version, "mesh") : "";
   const bool etcd = mesh.starts_with("etcd:");
   if (mesh_dir.empty() && !etcd)
     return Error{ErrorCode::kInvalidArgument,
-                 "no controller of a mesh in etcd answers here" +
-                     (version.ok() ? "" : " (" + version.error().message + ')') +
-                     ": give --mesh-dir, or name a cluster with --kubeconfig"};
+                 "this controller's mesh is not in etcd: give --mesh-dir, or name a cluster with "
+                 "--kubeconfig"};
   if (mesh_dir.empty()) {
     place.writer = std::make_unique<AdminWriter>(flags);
     return place;

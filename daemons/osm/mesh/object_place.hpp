@@ -27,8 +27,8 @@ struct ObjectPlace {
 
 // The directory `mesh_dir`, of which the writer changes `file`, and waits up to `wait` for other
 // writers. If `mesh_dir` is empty: etcd, through the controller on this machine, or a cluster.
-// Failure: kInvalidArgument: the controller's mesh is elsewhere; as connect(). Blocking: for the
-// controller's answer.
+// Failure: kInvalidArgument: the controller's mesh is elsewhere; as the controller's answer to an
+// empty `mesh_dir`; as connect(). Blocking: for the controller's answer.
 Result<ObjectPlace> open_place(const Flags& flags, const std::string& mesh_dir,
                                std::string_view file, std::chrono::milliseconds wait);
 
