@@ -181,13 +181,13 @@ class Refusals(DaemonTest):
         self.assertIn("--timeout", err)
 
     def test_a_controller_that_does_not_tell_the_place_of_its_mesh_is_no_wrong_usage(self):
-        commands = (["certificate", "rotate", "--root"], ["deny", "account", "shop/web"], ["deny", "remove", "shop/web"])
+        commands = ("certificate rotate --root", "deny account shop/web", "deny remove shop/web")
         for expected, refusal in ((4, None), (3, (403, "permission-denied")), (4, (503, "unavailable")), (4, (0, ""))):
             if refusal:
                 self.refuse(*refusal)
             for command in commands:
                 with self.subTest(command, refusal=refusal):
-                    code, out, err = self.osm(*command, "--timeout", "200ms")
+                    code, out, err = self.osm(*command.split(), "--timeout", "200ms")
                     self.assertEqual((code, out), (expected, ""), err)
                     self.assertIn("give --mesh-dir for a mesh in a directory", err)
 

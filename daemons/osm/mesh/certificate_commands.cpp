@@ -138,7 +138,11 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
   };
   // A controller that does not know the next root yet refuses it.
   for (const std::string& name : replaced)
-    OSM_TRY(edit_object(*place.writer, key(name), deadline, retire, ErrorCode::kInvalidField));
+    if (const Status done =
+            edit_object(*place.writer, key(name), deadline, retire, ErrorCode::kInvalidField);
+        !done.ok())
+      return done.error().with_context("root " + next +
+                                       " is declared; repeat the command with --name " + next);
   return {};
 }
 
