@@ -229,6 +229,24 @@ class Refusals(DaemonTest):
         self.assertEqual((code, error["code"]), (1, "conflict"))
         self.assertIn("another command took it back", error["message"])
 
+    def test_a_denial_that_is_written_but_not_confirmed_is_told(self):
+        class Unconfirmed(Refusing):
+            def do_GET(self):
+                if self.path.startswith("/v1/version"):
+                    self.send(200, {"mesh": "etcd:/osm"})
+                elif self.path.startswith("/v1/status"):
+                    self.send(403, {"error": {"code": "permission-denied", "message": "it is refused"}})
+                else:
+                    self.send(404, {"error": {"code": "not-found", "message": "there is no such object"}})
+
+            def do_POST(self):
+                self.send(200, {"written": True, "objects": [{"object": "x", "resourceVersion": "1"}]})
+
+        self.serve(Unconfirmed)
+        code, _, err = self.osm("deny", "account", "shop/web")
+        self.assertEqual(code, 3, err)
+        self.assertIn("osm: the denial is written in namespace osm-system", err)
+
     def test_objects_in_etcd_are_changed_through_the_controller_in_the_version_that_was_read(self):
         stored, asked, conflicts = {}, [], ["once"]
 
@@ -277,8 +295,12 @@ class Refusals(DaemonTest):
             stored[name]["spec"],
             {"serviceAccounts": [{"namespace": "shop", "name": "web"}], "proxyUUIDs": [], "reason": "lost"},
         )
+        stored[name]["metadata"]["labels"] = stored[name]["spec"]["later"] = {"kept": "yes"}
+        self.assertEqual(self.osm("deny", "account", "shop/web", "--reason", "again")[0], 0)
+        self.assertEqual(stored[name]["metadata"]["labels"], {"kept": "yes"})
+        self.assertEqual((stored[name]["spec"]["later"], stored[name]["spec"]["reason"]), ({"kept": "yes"}, "again"))
         self.assertEqual(self.osm("deny", "remove", "shop/web")[0], 0)
-        self.assertEqual(asked[2:], [(delete, name, "2")])
+        self.assertEqual(asked[2:], [(apply, name, "2"), (delete, name, "3")])
         code, error = self.error_of("deny", "remove", "shop/web")
         self.assertEqual((code, error["code"]), (1, "not-found"))
         self.assertIn("is not denied by Denylist osm-system/account.shop.web in namespace", error["message"])

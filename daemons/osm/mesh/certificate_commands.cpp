@@ -88,9 +88,7 @@ Status grant(kubernetes::Cluster& cluster, const std::string& ns, const std::str
 }
 
 json::value with_role(json::value root, const char* role) {
-  json::value& spec = root.as_object()["spec"];
-  if (!spec.is_object()) spec.emplace_object();
-  spec.get_object()["role"] = role;
+  spec_of(root)["role"] = role;
   return root;
 }
 
