@@ -330,8 +330,22 @@ class Refusals(DaemonTest):
 
         self.serve(Directory)
 
-    def rotate(self, name):
-        return self.osm("certificate", "rotate", "--mesh-dir", self.mesh, "--name", name, "--wait", "1ms")
+    def rotate(self, name, *more):
+        return self.osm("certificate", "rotate", "--mesh-dir", self.mesh, "--name", name, "--wait", "1ms", *more)
+
+    def test_a_declared_root_keeps_its_trust_domain(self):
+        self.serve_roots(("(own)", "signing", ""))
+        self.assertEqual(self.rotate("next")[0], 5)
+        declared = (self.mesh / "osm-root-certificates.yaml").read_text()
+        code, out, err = self.rotate("next", "--trust-domain", "other.example")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("is there already, with the trustDomain cluster.local", err)
+        self.assertEqual((self.mesh / "osm-root-certificates.yaml").read_text(), declared)
+        self.assertEqual(self.rotate("next", "--trust-domain", "cluster.local")[0], 5)
+
+    def test_a_rotation_does_not_wait_for_passive_roots(self):
+        self.serve_roots(("(own)", "inactive", ""), ("kept", "trusted", "passive"), ("next", "signing", "active"))
+        self.assertEqual(self.rotate("next")[0], 0)
 
     def test_roots_that_are_declared_at_once_are_all_declared(self):
         self.serve_roots(("(own)", "signing", ""))

@@ -127,6 +127,13 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
       if (domain.empty()) spec.erase("trustDomain");
       root = document_of(key(next));
       root.get_object()["spec"] = std::move(spec);
+    } else if (const std::string present = text_at(spec_of(root), "trustDomain");
+               !options.trust_domain.empty() && options.trust_domain != present) {
+      return Result<json::value>(
+          Error{ErrorCode::kAlreadyExists,
+                key(next).str() + " is there already, with " +
+                    (present.empty() ? "no trustDomain" : "the trustDomain " + present) +
+                    ": leave --trust-domain out, or give another --name"});
     }
     return Result<json::value>(with_role(std::move(root), "active"));
   }));
@@ -146,7 +153,8 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
 
 bool finished(const std::vector<Root>& roots, const std::string& next) {
   return std::all_of(roots.begin(), roots.end(), [&](const Root& root) {
-    return root.name == next ? root.state == "signing" : root.state == "inactive";
+    if (root.name == next) return root.state == "signing";
+    return root.role == "passive" || root.state == "inactive";
   });
 }
 
