@@ -95,15 +95,30 @@ json::value with_role(json::value root, const char* role) {
 // Declares the next root as active, and makes the active ones of before inactive. Does the rest if
 // a part is there. Failure: nothing is written if a root that is active cannot be changed.
 Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOptions& options,
-               const std::string& next, const std::vector<Root>& roots) {
+               const std::string& next, std::vector<Root> roots) {
   const std::string& ns = flags.mesh.osm_namespace;
   const auto key = [&](const std::string& name) {
     return ObjectKey{kinds::kMeshRootCertificate, ns, name};
   };
   std::string domain = options.trust_domain;
+  for (const Root& root : roots)
+    if (domain.empty() && root.state == "signing") domain = root.trust_domain;
+  if (place.cluster) {  // a replica's record may lack a root that was declared a moment ago
+    OSM_TRY(const auto texts,
+            kubernetes::list_objects(*place.cluster,
+                                     {"config.openservicemesh.io", "v1alpha2",
+                                      "meshrootcertificates", "MeshRootCertificate"},
+                                     {.ns = ns}));
+    roots.clear();
+    for (const std::string& text : texts) {
+      OSM_TRY(const json::object root, parse_json_object(text, "a root"));
+      const std::string role = text_at(map_at(root, "spec"), "role");
+      roots.push_back(
+          {text_at(map_at(root, "metadata"), "name"), "", role.empty() ? "active" : role, "", ""});
+    }
+  }
   std::vector<std::string> replaced;
   for (const Root& root : roots) {
-    if (domain.empty() && root.state == "signing") domain = root.trust_domain;
     if (root.name == next || root.name == kOwnRoot || root.role != "active") continue;
     const auto stored = place.writer->read(key(root.name));
     if (!stored.ok())
