@@ -38,6 +38,16 @@ constexpr std::array kOwnFiles{
     OwnFile{kinds::kMeshRootCertificate, kRootsFile,
             "# Written by `osm certificate rotate`: the roots of the mesh, the newest last.\n"}};
 
+// Quoted unless YAML takes it for nothing but a name.
+std::string own_name(std::string_view name) {
+  const bool plain = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  });
+  const bool text =
+      !name.empty() && name.front() > '9' && name != "null" && name != "Null" && name != "NULL";
+  return plain && text ? std::string(name) : json::serialize(json::string(name));
+}
+
 // A line for each member of the object and of its spec: JSON is YAML, too.
 std::string own_text(const json::value& document) {
   const json::object* const object = document.if_object();
@@ -45,10 +55,14 @@ std::string own_text(const json::value& document) {
   std::string text = "---\n";
   for (const auto& [name, value] : *object) {
     const json::object* const spec = name == "spec" ? value.if_object() : nullptr;
-    text.append(name).append(spec && !spec->empty() ? ":\n" : ": ");
+    text.append(own_name(name)).append(spec && !spec->empty() ? ":\n" : ": ");
     if (spec && !spec->empty())
       for (const auto& [field, inside] : *spec)
-        text.append("  ").append(field).append(": ").append(json::serialize(inside)).append("\n");
+        text.append("  ")
+            .append(own_name(field))
+            .append(": ")
+            .append(json::serialize(inside))
+            .append("\n");
     else if (value.is_string() && (name == "apiVersion" || name == "kind"))
       text.append(value.get_string()).append("\n");
     else
@@ -177,11 +191,18 @@ class DirectoryWriter final : public ObjectWriter {
     if (place.stored().version != expected)
       return Error{ErrorCode::kConflict,
                    key.str() + ": was changed since it was read; read it again"};
-    auto at = place.objects.begin() + static_cast<std::ptrdiff_t>(place.index);
-    if (at != place.objects.end()) at = place.objects.erase(at);
-    place.objects.insert(at, next.begin(), next.end());
+    // Each document of the key goes: a reader would take the next one in place of the first.
+    std::erase_if(place.objects, [&](const auto& object) { return object->key == key; });
+    place.objects.insert(place.objects.begin() + static_cast<std::ptrdiff_t>(place.index),
+                         next.begin(), next.end());
     std::string text = place.heading;
     for (const auto& object : place.objects) text += own_text(*object->document);
+    OSM_TRY(const Objects kept, read_objects(text, place.path));
+    if (!std::ranges::equal(kept, place.objects, [](const auto& one, const auto& other) {
+          return version_of(*one) == version_of(*other);
+        }))
+      return Error{ErrorCode::kInternal,
+                   place.path + " would lose a part of its objects; edit the file by hand"};
     return write_file({.path = place.path, .mode = 0644, .content = text});
   }
 

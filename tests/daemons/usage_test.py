@@ -180,6 +180,17 @@ class Refusals(DaemonTest):
         self.assertEqual(code, 4)
         self.assertIn("--timeout", err)
 
+    def test_a_controller_that_does_not_tell_the_place_of_its_mesh_is_no_wrong_usage(self):
+        commands = ("certificate rotate --root", "deny account shop/web", "deny remove shop/web")
+        for expected, refusal in ((4, None), (3, (403, "permission-denied")), (4, (503, "unavailable")), (4, (0, ""))):
+            if refusal:
+                self.refuse(*refusal)
+            for command in commands:
+                with self.subTest(command, refusal=refusal):
+                    code, out, err = self.osm(*command.split(), "--timeout", "200ms")
+                    self.assertEqual((code, out), (expected, ""), err)
+                    self.assertIn("give --mesh-dir for a mesh in a directory", err)
+
     def error_of(self, *arguments, **more):
         """(exit code, the error) of a command with -o json."""
         code, out, err = self.osm(*arguments, "-o", "json", **more)
@@ -217,6 +228,24 @@ class Refusals(DaemonTest):
         code, error = self.error_of("deny", "account", "shop/web", "--mesh-dir", mesh)
         self.assertEqual((code, error["code"]), (1, "conflict"))
         self.assertIn("another command took it back", error["message"])
+
+    def test_a_denial_that_is_written_but_not_confirmed_is_told(self):
+        class Unconfirmed(Refusing):
+            def do_GET(self):
+                if self.path.startswith("/v1/version"):
+                    self.send(200, {"mesh": "etcd:/osm"})
+                elif self.path.startswith("/v1/status"):
+                    self.send(403, {"error": {"code": "permission-denied", "message": "it is refused"}})
+                else:
+                    self.send(404, {"error": {"code": "not-found", "message": "there is no such object"}})
+
+            def do_POST(self):
+                self.send(200, {"written": True, "objects": [{"object": "x", "resourceVersion": "1"}]})
+
+        self.serve(Unconfirmed)
+        code, _, err = self.osm("deny", "account", "shop/web")
+        self.assertEqual(code, 3, err)
+        self.assertIn("osm: the denial is written in namespace osm-system", err)
 
     def test_objects_in_etcd_are_changed_through_the_controller_in_the_version_that_was_read(self):
         stored, asked, conflicts = {}, [], ["once"]
@@ -266,8 +295,12 @@ class Refusals(DaemonTest):
             stored[name]["spec"],
             {"serviceAccounts": [{"namespace": "shop", "name": "web"}], "proxyUUIDs": [], "reason": "lost"},
         )
+        stored[name]["metadata"]["labels"] = stored[name]["spec"]["later"] = {"kept": "yes"}
+        self.assertEqual(self.osm("deny", "account", "shop/web", "--reason", "again")[0], 0)
+        self.assertEqual(stored[name]["metadata"]["labels"], {"kept": "yes"})
+        self.assertEqual((stored[name]["spec"]["later"], stored[name]["spec"]["reason"]), ({"kept": "yes"}, "again"))
         self.assertEqual(self.osm("deny", "remove", "shop/web")[0], 0)
-        self.assertEqual(asked[2:], [(delete, name, "2")])
+        self.assertEqual(asked[2:], [(apply, name, "2"), (delete, name, "3")])
         code, error = self.error_of("deny", "remove", "shop/web")
         self.assertEqual((code, error["code"]), (1, "not-found"))
         self.assertIn("is not denied by Denylist osm-system/account.shop.web in namespace", error["message"])
@@ -297,8 +330,22 @@ class Refusals(DaemonTest):
 
         self.serve(Directory)
 
-    def rotate(self, name):
-        return self.osm("certificate", "rotate", "--mesh-dir", self.mesh, "--name", name, "--wait", "1ms")
+    def rotate(self, name, *more):
+        return self.osm("certificate", "rotate", "--mesh-dir", self.mesh, "--name", name, "--wait", "1ms", *more)
+
+    def test_a_declared_root_keeps_its_trust_domain(self):
+        self.serve_roots(("(own)", "signing", ""))
+        self.assertEqual(self.rotate("next")[0], 5)
+        declared = (self.mesh / "osm-root-certificates.yaml").read_text()
+        code, out, err = self.rotate("next", "--trust-domain", "other.example")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("is there already, with the trustDomain cluster.local", err)
+        self.assertEqual((self.mesh / "osm-root-certificates.yaml").read_text(), declared)
+        self.assertEqual(self.rotate("next", "--trust-domain", "cluster.local")[0], 5)
+
+    def test_a_rotation_does_not_wait_for_passive_roots(self):
+        self.serve_roots(("(own)", "inactive", ""), ("kept", "trusted", "passive"), ("next", "signing", "active"))
+        self.assertEqual(self.rotate("next")[0], 0)
 
     def test_roots_that_are_declared_at_once_are_all_declared(self):
         self.serve_roots(("(own)", "signing", ""))
@@ -309,6 +356,14 @@ class Refusals(DaemonTest):
         declared = (self.mesh / "osm-root-certificates.yaml").read_text()
         self.assertEqual(sorted(re.findall(r'metadata: {"name":"([^"]+)"', declared)), names)
         self.assertEqual(declared.count('\n  role: "active"\n  trustDomain: "cluster.local"\n'), len(names))
+
+    def test_an_active_root_that_is_elsewhere_is_not_passed_over(self):
+        self.serve_roots(("(own)", "inactive", ""), ("old", "signing", "active"))
+        code, out, err = self.rotate("next")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("MeshRootCertificate osm-system/old is active in the mesh, but not in", err)
+        self.assertIn("give the --mesh-dir / --osm-namespace of the mesh", err)
+        self.assertFalse((self.mesh / "osm-root-certificates.yaml").exists())
 
     def test_a_root_that_another_file_wants_is_not_replaced(self):
         self.write("roots.yaml", objects.root("mine"))
@@ -398,7 +453,6 @@ class Usage(DaemonTest):
             ["policy", "check", "only/one"],
             ["problems", "-o", "xml"],
             ["certificate", "rotate"],
-            ["certificate", "rotate", "--root"],
             ["certificate", "rotate", "--root", "--mesh-dir", "/none"],
             ["deny", "account", "web", "--mesh-dir", "/none"],
             ["verify", "connectivity", "--from-pod", "shop/web-1"],

@@ -104,6 +104,38 @@ TEST_SUITE("spec::make_directory_writer") {
     CHECK(roots.find("\"one\"") < roots.find("\"two\""));
   }
 
+  TEST_CASE_FIXTURE(DirectoryWriterFixture, "names of members that YAML reads otherwise are kept") {
+    const std::string meta =
+        "apiVersion: workload.openservicemesh.io/v1alpha1\nkind: Denylist\n"
+        "metadata: {name: lost, namespace: osm-system}\n";
+    const Object odd = object(meta +
+                              "\"top: x\": 1\n"
+                              "spec: {\"note: x\": 1, \"a #b\": two, \" #\": 3, \"null\": 4, "
+                              "\"- c\": 5, \"7\": 6, \"tab\\t\": 7}\n");
+    REQUIRE(writer->write(odd, "").ok());
+    REQUIRE(writer->write(denylist("other"), "").ok());
+    const auto stored = writer->read(kLost);
+    REQUIRE_MESSAGE(stored.ok(), stored.error().text());
+    CHECK(*stored->object->document == *odd.document);
+  }
+
+  TEST_CASE_FIXTURE(DirectoryWriterFixture,
+                    "an object that is there twice is replaced as a whole") {
+    const auto twice = [&] {
+      const std::string one =
+          "---\n{apiVersion: workload.openservicemesh.io/v1alpha1, kind: Denylist, metadata: "
+          "{name: lost, namespace: osm-system}, spec: {reason: ";
+      mesh.write("osm-denylist.yaml", one + "one}}\n" + one + "two}}\n");
+    };
+    twice();
+    REQUIRE(writer->write(denylist("lost"), version(kLost)).ok());
+    CHECK(contains(mesh.read("osm-denylist.yaml"), "reason: \"x\""));
+    CHECK(mesh.read("osm-denylist.yaml").find("two") == std::string::npos);
+    twice();
+    REQUIRE(writer->remove(kLost, version(kLost)).ok());
+    CHECK(version(kLost).empty());
+  }
+
   TEST_CASE_FIXTURE(DirectoryWriterFixture, "an object that another file has is refused") {
     std::filesystem::create_directory(mesh.path() / "lists");
     mesh.write("lists/mine.yaml",

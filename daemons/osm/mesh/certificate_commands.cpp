@@ -88,29 +88,46 @@ Status grant(kubernetes::Cluster& cluster, const std::string& ns, const std::str
 }
 
 json::value with_role(json::value root, const char* role) {
-  json::value& spec = root.as_object()["spec"];
-  if (!spec.is_object()) spec.emplace_object();
-  spec.get_object()["role"] = role;
+  spec_of(root)["role"] = role;
   return root;
 }
 
 // Declares the next root as active, and makes the active ones of before inactive. Does the rest if
 // a part is there. Failure: nothing is written if a root that is active cannot be changed.
 Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOptions& options,
-               const std::string& next, const std::vector<Root>& roots) {
+               const std::string& next, std::vector<Root> roots) {
   const std::string& ns = flags.mesh.osm_namespace;
   const auto key = [&](const std::string& name) {
     return ObjectKey{kinds::kMeshRootCertificate, ns, name};
   };
   std::string domain = options.trust_domain;
+  for (const Root& root : roots)
+    if (domain.empty() && root.state == "signing") domain = root.trust_domain;
+  if (place.cluster) {  // a replica's record may lack a root that was declared a moment ago
+    OSM_TRY(const auto texts,
+            kubernetes::list_objects(*place.cluster,
+                                     {"config.openservicemesh.io", "v1alpha2",
+                                      "meshrootcertificates", "MeshRootCertificate"},
+                                     {.ns = ns}));
+    roots.clear();
+    for (const std::string& text : texts) {
+      OSM_TRY(const json::object root, parse_json_object(text, "a root"));
+      const std::string role = text_at(map_at(root, "spec"), "role");
+      roots.push_back(
+          {text_at(map_at(root, "metadata"), "name"), "", role.empty() ? "active" : role, "", ""});
+    }
+  }
   std::vector<std::string> replaced;
   for (const Root& root : roots) {
-    if (domain.empty() && root.state == "signing") domain = root.trust_domain;
     if (root.name == next || root.name == kOwnRoot || root.role != "active") continue;
     const auto stored = place.writer->read(key(root.name));
     if (!stored.ok())
       return stored.error().with_context("spec.role of the active root has to become inactive");
-    if (stored->object) replaced.push_back(root.name);
+    if (!stored->object)
+      return Error{ErrorCode::kConflict, key(root.name).str() +
+                                             " is active in the mesh, but not in " + place.name +
+                                             ": give the --mesh-dir / --osm-namespace of the mesh"};
+    replaced.push_back(root.name);
   }
   const std::string secret = place.cluster ? next + "-ca" : next;
   if (place.cluster) OSM_TRY(grant(*place.cluster, ns, next, secret));
@@ -125,6 +142,13 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
       if (domain.empty()) spec.erase("trustDomain");
       root = document_of(key(next));
       root.get_object()["spec"] = std::move(spec);
+    } else if (const std::string present = text_at(spec_of(root), "trustDomain");
+               !options.trust_domain.empty() && options.trust_domain != present) {
+      return Result<json::value>(
+          Error{ErrorCode::kAlreadyExists,
+                key(next).str() + " is there already, with " +
+                    (present.empty() ? "no trustDomain" : "the trustDomain " + present) +
+                    ": leave --trust-domain out, or give another --name"});
     }
     return Result<json::value>(with_role(std::move(root), "active"));
   }));
@@ -134,13 +158,18 @@ Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOpt
   };
   // A controller that does not know the next root yet refuses it.
   for (const std::string& name : replaced)
-    OSM_TRY(edit_object(*place.writer, key(name), deadline, retire, ErrorCode::kInvalidField));
+    if (const Status done =
+            edit_object(*place.writer, key(name), deadline, retire, ErrorCode::kInvalidField);
+        !done.ok())
+      return done.error().with_context("root " + next +
+                                       " is declared; repeat the command with --name " + next);
   return {};
 }
 
 bool finished(const std::vector<Root>& roots, const std::string& next) {
   return std::all_of(roots.begin(), roots.end(), [&](const Root& root) {
-    return root.name == next ? root.state == "signing" : root.state == "inactive";
+    if (root.name == next) return root.state == "signing";
+    return root.role == "passive" || root.state == "inactive";
   });
 }
 

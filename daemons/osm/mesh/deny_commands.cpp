@@ -60,15 +60,19 @@ ObjectKey object_of(const Denylist& one, const std::string& ns) {
               : "account." + one.accounts.front().ns + '.' + one.accounts.front().name};
 }
 
-json::value document(const ObjectKey& key, const Denylist& list) {
+// `present` with the fields of `list`; null: a document of its own.
+json::value document(json::value present, const ObjectKey& key, const Denylist& list) {
   json::array accounts;
   for (const ServiceIdentity& account : list.accounts)
     accounts.push_back({{"namespace", account.ns}, {"name", account.name}});
   json::array proxies;
   for (const ProxyId& proxy : list.proxies) proxies.emplace_back(proxy.str());
-  json::object made = document_of(key);
-  made["spec"] = {{"serviceAccounts", accounts}, {"proxyUUIDs", proxies}, {"reason", list.reason}};
-  return made;
+  if (present.is_null()) present = document_of(key);
+  json::object& spec = spec_of(present);
+  spec["serviceAccounts"] = std::move(accounts);
+  spec["proxyUUIDs"] = std::move(proxies);
+  spec["reason"] = list.reason;
+  return present;
 }
 
 // {UUID: workload} of the connected proxies that `list` denies. Empty if the controller is away.
@@ -122,7 +126,7 @@ int change(const Flags& flags, const DenyOptions& options) {
   const AdminClient client = flags.client();
   const auto before = connected(client, list);
   const ChangeDocument next = [&](const json::value& present) -> Result<json::value> {
-    if (deny) return document(key, list);
+    if (deny) return document(present, key, list);
     if (!present.is_null()) return json::value();
     return Error{ErrorCode::kNotFound, options.identity + " is not denied by " + key.str() +
                                            " in " + place->name +
@@ -142,9 +146,11 @@ int change(const Flags& flags, const DenyOptions& options) {
                                            ": another command took it back. Repeat this one"};
   };
   const int code = run_status(flags, key, true, options.wait, deny, confirm);
-  if (deny && code != kDone && !taken_back && !options.mesh_dir.empty())
-    std::cerr << "osm: the denial is in " << printable(place->name)
-              << "; if no controller reads that directory, delete the file\n";
+  if (deny && code != kDone && !taken_back)
+    std::cerr << "osm: the denial is written in " << printable(place->name)
+              << (options.mesh_dir.empty()
+                      ? "\n"
+                      : "; if no controller reads that directory, delete the file\n");
   if (deny && !taken_back && !flags.for_programs()) tell_effect(client, list, before);
   return code;
 }

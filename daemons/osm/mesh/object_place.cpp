@@ -17,6 +17,7 @@ namespace json = boost::json;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTryAgain{50};
+constexpr std::chrono::milliseconds kPauseAfterRefusal{500};  // it asks a webhook
 
 // Objects in etcd, which the controller validates and writes.
 class AdminWriter final : public spec::ObjectWriter {
@@ -71,13 +72,14 @@ Result<ObjectPlace> open_place(const Flags& flags, const std::string& mesh_dir,
     return place;
   }
   const auto version = client.get("/v1/version");
+  if (mesh_dir.empty() && !version.ok())
+    return version.error().with_context("give --mesh-dir for a mesh in a directory");
   const std::string mesh = version.ok() ? text_at(*version, "mesh") : "";
   const bool etcd = mesh.starts_with("etcd:");
   if (mesh_dir.empty() && !etcd)
     return Error{ErrorCode::kInvalidArgument,
-                 "no controller of a mesh in etcd answers here" +
-                     (version.ok() ? "" : " (" + version.error().message + ')') +
-                     ": give --mesh-dir, or name a cluster with --kubeconfig"};
+                 "this controller's mesh is not in etcd: give --mesh-dir, or name a cluster with "
+                 "--kubeconfig"};
   if (mesh_dir.empty()) {
     place.writer = std::make_unique<AdminWriter>(flags);
     return place;
@@ -92,11 +94,20 @@ Result<ObjectPlace> open_place(const Flags& flags, const std::string& mesh_dir,
   return place;
 }
 
+json::object& spec_of(json::value& object) {
+  json::value& spec = object.as_object()["spec"];
+  return spec.is_object() ? spec.get_object() : spec.emplace_object();
+}
+
 Status edit_object(spec::ObjectWriter& writer, const ObjectKey& key,
                    steady_clock::time_point deadline, const ChangeDocument& change,
                    ErrorCode passing) {
   for (;;) {
     OSM_TRY(const spec::StoredObject stored, writer.read(key));
+    if (!stored.object && !stored.version.empty())
+      return Error{
+          ErrorCode::kConflict,
+          key.str() + ": what is stored is no object of the mesh; correct it, or remove it"};
     OSM_TRY(json::value next, change(stored.object ? *stored.object->document : json::value()));
     Status done;
     if (next.is_null()) {
@@ -108,10 +119,10 @@ Status edit_object(spec::ObjectWriter& writer, const ObjectKey& key,
       if (const auto written = writer.write(object, stored.version); !written.ok())
         done = written.error();
     }
-    if (done.ok() || (done.error().code != passing && done.error().code != ErrorCode::kConflict) ||
-        steady_clock::now() >= deadline)
-      return done;
-    std::this_thread::sleep_for(kTryAgain);
+    if (done.ok() || steady_clock::now() >= deadline) return done;
+    const bool faster = done.error().code == ErrorCode::kConflict;
+    if (!faster && done.error().code != passing) return done;
+    std::this_thread::sleep_for(faster ? kTryAgain : kPauseAfterRefusal);
   }
 }
 

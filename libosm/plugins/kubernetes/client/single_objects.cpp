@@ -13,7 +13,7 @@ namespace {
 namespace json = boost::json;
 
 // Lives as long as `kind`.
-Resource resource_of(const ObjectKind& kind) {
+Resource resource_named(const ObjectKind& kind) {
   return {kind.group, kind.version, kind.plural, kind.kind, true};
 }
 
@@ -27,29 +27,29 @@ Result<std::string> text_of(Result<json::object> object) {
 Result<std::string> create_object(Cluster& cluster, const ObjectKind& kind,
                                   const std::string& json) {
   OSM_TRY(const json::object object, parse_json_object(json, "a " + kind.kind + " to create"));
-  return text_of(cluster.api().create(resource_of(kind), object));
+  return text_of(cluster.api().create(resource_named(kind), object));
 }
 
 Result<std::string> get_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
                                const std::string& name) {
-  return text_of(cluster.api().get(resource_of(kind), ns, name));
+  return text_of(cluster.api().get(resource_named(kind), ns, name));
 }
 
 Result<std::string> patch_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
                                  const std::string& name, const std::string& change) {
   OSM_TRY(parse_json_object(change, "a change of " + kind.kind + ' ' + name));
-  return text_of(
-      cluster.api().patch(resource_of(kind), ns, name, {PatchType::kMerge, change, {}, {}, false}));
+  return text_of(cluster.api().patch(resource_named(kind), ns, name,
+                                     {PatchType::kMerge, change, {}, {}, false}));
 }
 
 Status delete_object(Cluster& cluster, const ObjectKind& kind, const std::string& ns,
                      const std::string& name) {
-  return cluster.api().remove(resource_of(kind), ns, name);
+  return cluster.api().remove(resource_named(kind), ns, name);
 }
 
 Result<std::vector<std::string>> list_objects(Cluster& cluster, const ObjectKind& kind,
                                               const ObjectQuery& query) {
-  OSM_TRY(const auto objects, list_all(cluster.api(), {.resource = resource_of(kind),
+  OSM_TRY(const auto objects, list_all(cluster.api(), {.resource = resource_named(kind),
                                                        .ns = query.ns,
                                                        .label_selector = query.label_selector,
                                                        .metadata_only = query.metadata_only}));
@@ -64,7 +64,7 @@ Result<std::vector<std::string>> list_older_objects(Cluster& cluster, const Obje
                                                     WallTime made_before) {
   // Times of one form compare as texts do.
   const std::string limit = rfc3339(made_before);
-  OSM_TRY(const auto objects, list_all(cluster.api(), {.resource = resource_of(kind),
+  OSM_TRY(const auto objects, list_all(cluster.api(), {.resource = resource_named(kind),
                                                        .ns = ns,
                                                        .label_selector = label_selector,
                                                        .metadata_only = true}));
