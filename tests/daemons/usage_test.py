@@ -440,7 +440,9 @@ class Usage(DaemonTest):
         self.assertIn(
             "'nonsense' is no command; there are: install upgrade uninstall mesh", self.osm("nonsense", state="x")[2]
         )
-        self.assertIn("'tell' is no command of 'proxy'; there are: list services get", self.osm("proxy", "tell", state="x")[2])
+        self.assertIn(
+            "'tell' is no command of 'proxy'; there are: list services get", self.osm("proxy", "tell", state="x")[2]
+        )
 
     def test_wrong_usage_asks_nobody(self):
         for command in (
