@@ -74,7 +74,7 @@ Verdict signs(IssuerBench& bench) {
     if (!answer.ok())
       return failed(
           "sign() gives a certificate over the request's key, with the subject's names alone, of "
-          "the validity at most, that the trust bundle verifies",
+          "at most twice the validity, that the trust bundle verifies",
           seen(answer));
     if (answer->not_after > issuer->not_after())
       return failed("no certificate outlives the CA", "one that ends after not_after()");
