@@ -232,13 +232,17 @@ class EtcdMesh(meshcase.MeshCase):
         self.assertNotIn(denied, self.rig.keys())
         self.wait_for_status(client, 200, "server.server", timeout=60)
 
+    def root_states(self, at):
+        roots = json.loads(self.rig.osm("certificate", "status", "-o", "json", at=at))["roots"]
+        return {root["name"]: root["state"] for root in roots}
+
     def test_roots_follow_one_another_from_any_controller(self):
         self.rig.start_controller()
         states = {"(own)": "inactive"}
         for name, at in (("next", "controller-1"), ("last", "controller-3")):
             self.rig.osm("certificate", "rotate", "--root", "--name", name, "--wait", "50s", at=at)
-            roots = json.loads(self.rig.osm("certificate", "status", "-o", "json", at="controller-2"))["roots"]
-            self.assertEqual({root["name"]: root["state"] for root in roots}, states | {name: "signing"})
+            # Each controller reads the record once a second.
+            wait_for("all know the root", lambda: self.root_states("controller-2") == states | {name: "signing"}, 10)
             states[name] = "inactive"
         kept = json.loads(self.rig.osm("get", "MeshRootCertificate", "-o", "json", at="controller-1"))["objects"]
         roles = {root["metadata"]["name"]: root["spec"]["role"] for root in kept}
