@@ -151,6 +151,7 @@ class FakeEtcd {
     if (!peer.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
                    "Transfer-Encoding: chunked\r\n\r\n"))
       return;
+    const int mine = watches_;  // before it counts as opened: it can be cut from then on
     ++watches_opened_;
     if (const std::string reason = refused_watch(asked, key); !reason.empty()) {
       send_result(peer, {{"header", locked_header()},
@@ -163,7 +164,7 @@ class FakeEtcd {
     send_result(peer, {{"header", locked_header()}, {"created", true}});
     int next = start > 0 ? start : locked_revision() + 1;
     int progress = progress_;
-    for (const int mine = watches_; watches_ == mine;) {
+    while (watches_ == mine) {
       std::vector<json::object> answers;
       bool tells_progress = false;
       if (telling_) {

@@ -72,7 +72,7 @@ struct Fixture {
   void wait(const char* what, const std::function<bool()>& condition) {
     const auto end = std::chrono::steady_clock::now() + seconds(20);
     while (!condition()) {
-      REQUIRE_MESSAGE(std::chrono::steady_clock::now() < end, what);
+      REQUIRE_MESSAGE(std::chrono::steady_clock::now() < end, std::string(what));
       executor.run_until_idle();
       std::this_thread::sleep_for(milliseconds(1));
     }
