@@ -30,15 +30,9 @@ ObjectKey target_key(const smi::ObjectName& target) {
 // The accounts that may call one of `accounts`; of an idle Service those that may call its
 // namespace.
 std::set<ServiceIdentity> clients_of(const model::ServiceEntry& service, const PolicyIndex& index) {
-  std::set<ServiceIdentity> out;
-  const auto add = [&](const PolicyIndex::Targets& targets) {
-    for (const auto& target : targets)
-      if (target->grants())
-        out.insert(target->policy.sources.begin(), target->policy.sources.end());
-  };
-  for (const ServiceIdentity& account : service.identities) add(index.with_destination(account));
-  if (service.idle) add(index.with_destination_in(service.name.ns));
-  return out;
+  std::set<std::string> idle_namespaces;
+  if (service.idle) idle_namespaces.insert(service.name.ns);
+  return index.clients_of({service.identities.begin(), service.identities.end()}, idle_namespaces);
 }
 
 bool share_one(const std::set<ServiceIdentity>& a, const std::set<ServiceIdentity>& b) {

@@ -44,6 +44,30 @@ std::set<std::string> monitored(const model::MeshSnapshot& mesh) {
   return {mesh.objects->namespaces.begin(), mesh.objects->namespaces.end()};
 }
 
+// Adds the identities that may call one of the Services, or an apex that splits to it. An account,
+// and a namespace with idle Services, is visited once.
+void add_clients(const std::vector<ServiceName>& names, const Table<ServiceEntry>& services,
+                 const PolicyIndex& index, std::set<ServiceIdentity>& out) {
+  std::set<ServiceIdentity> accounts;
+  std::set<std::string> idle_namespaces;
+  const auto add = [&](const ServiceName& name) {
+    const auto entry = services.find(name);
+    if (!entry) return;
+    accounts.insert(entry->identities.begin(), entry->identities.end());
+    if (entry->idle) idle_namespaces.insert(name.ns);
+  };
+  for (const ServiceName& name : names) {
+    add(name);
+    if (const auto entry = services.find(name)) std::ranges::for_each(entry->apexes, add);
+  }
+  out.merge(index.clients_of(accounts, idle_namespaces));
+}
+
+void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out) {
+  out.insert(target.destination);
+  out.insert(target.policy.sources.begin(), target.policy.sources.end());
+}
+
 ObjectKey key_of(const Workload& workload) {
   return {model::kWorkloadKind, workload.name.ns, workload.name.name};
 }
@@ -59,7 +83,6 @@ MeshBuilder::MeshBuilder(SpecSource spec, std::vector<ProviderEntry> providers,
       workload_providers_(std::move(workload_providers)),
       claims_(workload_providers_.size(), addresses_) {
   trust_domains_changed(trust_domains);
-  next_.objects = std::make_shared<const SpecSnapshot>();
   next_.permissive_upstreams = std::make_shared<const std::vector<model::Upstream>>();
   next_.problems = std::make_shared<const std::vector<Problem>>();
 }
@@ -90,7 +113,6 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
 
   next_.changes = {};
   const model::MeshSnapshot before = next_;  // pointers to its tables
-  const auto index_before = index_;
   const std::set<ServiceName> announced = stale_endpoints_;
   const bool resync = resync_endpoints_;
   std::set<ServiceName> endpoints = read_announced();
@@ -113,13 +135,14 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   announce_endpoints(std::move(endpoints));
   std::set<ServiceIdentity> concerned = refresh_targets(spec);
   for (const ServiceIdentity& source : turned)
-    for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
+    for (const auto& target : index_.with_source(source)) concerned.insert(target->destination);
   refresh_policies(std::move(concerned), services_before, mode_changed);
   refresh_permissive();
   refresh_clients(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
   refresh_problems(spec, before);
-  note_objects(spec.objects, before, *index_before);
+  note_objects(spec.objects, before);
+  next_.index.update(before, next_);
   if (next_.changes.empty() && !reports_changed_) return nullptr;
   published_ = true;
   ++next_.generation;
@@ -303,11 +326,12 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
   const bool outdated = !concerned.empty() || !next_.changes.services.empty();
   std::vector<ServiceName> services;
   for (const ServiceName& name : next_.changes.services)
-    if (matters_to_policy(services_before.find(name), next_.services.find(name)))
+    if (matters_to_policy(services_before.find(name), next_.services.find(name))) {
       services.push_back(name);
-  add_clients(services, services_before, *index_, concerned);
-  if (outdated) index_ = std::make_shared<const PolicyIndex>(next_.targets, next_.services);
-  add_clients(services, next_.services, *index_, concerned);
+      for (const auto& client : next_.index.clients_of(name)) concerned.insert(*client);  // before
+    }
+  if (outdated) index_ = PolicyIndex(next_.targets, next_.services);
+  add_clients(services, next_.services, index_, concerned);
 
   TableEdit edit(next_.policies);
   if (next_.config.proxy.permissive) {
@@ -317,12 +341,12 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
       for (const auto& target : next_.targets) add_parties(*target, concerned);
     for (const ServiceIdentity& identity : concerned) {
       step_();
-      if (!index_->names(identity)) {
+      if (!index_.names(identity)) {
         edit.remove(identity);
         continue;
       }
       model::IdentityPolicy policy =
-          resolve_policy(identity, *index_, next_.services, *next_.denied);
+          resolve_policy(identity, index_, next_.services, *next_.denied);
       const auto held = next_.policies.find(identity);
       if (held && *held->upstreams == *policy.upstreams) policy.upstreams = held->upstreams;
       edit.put(std::move(policy));
@@ -429,12 +453,12 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec, const model::MeshSna
          check_apexes(next_.services, next_.objects->splits, next_.config.proxy.permissive))
       entry_problems_.push_back(std::move(problem));
   }
-  unknown_sources_.update(spec, before, next_, *index_);
+  unknown_sources_.update(spec, before, next_, index_);
   if (spec.splits || spec.routes || !spec.targets.empty() || next_.changes.everything ||
       !next_.changes.services.empty()) {
-    reference_problems_ = check_header_names(*next_.objects, *index_);
+    reference_problems_ = check_header_names(*next_.objects, index_);
     if (!next_.config.proxy.permissive)
-      for (Problem& problem : check_backends(next_.services, next_.objects->splits, *index_))
+      for (Problem& problem : check_backends(next_.services, next_.objects->splits, index_))
         reference_problems_.push_back(std::move(problem));
   }
   if (!published_ || changes(spec, kinds::kServiceProvider) || !spec.services.empty())
@@ -467,17 +491,17 @@ void MeshBuilder::refresh_problems(const SpecChanges& spec, const model::MeshSna
 
 // Records changed objects for questions about their status.
 void MeshBuilder::note_objects(const std::map<ObjectKey, bool>& changed,
-                               const model::MeshSnapshot& before, const PolicyIndex& index_before) {
+                               const model::MeshSnapshot& before) {
   for (const auto& [key, present] : changed) {
     step_();
-    object_changes_[key] = {.present = present, .before = scope_of(key, before, index_before)};
+    object_changes_[key] = {.present = present, .before = model::entries_of(key, before)};
   }
   for (const model::ProxyKey& proxy : next_.changes.workloads) {
     const auto old = before.workloads.find(proxy);
     if (!old) continue;
     ObjectChange& change = object_changes_[key_of(old->workload)];
     change.present = false;  // unless one of its name is still there:
-    change.before.merge(scope_of(old->workload, before, index_before));
+    change.before.merge(model::entries_of(old->workload, before));
   }
   for (const model::ProxyKey& proxy : next_.changes.workloads)
     if (const auto now = next_.workloads.find(proxy))

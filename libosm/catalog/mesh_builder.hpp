@@ -23,7 +23,6 @@
 #include "catalog/check_references.hpp"
 #include "catalog/endpoint_filter.hpp"
 #include "catalog/mesh_hash.hpp"
-#include "catalog/object_scope.hpp"
 #include "catalog/resolve_clients.hpp"
 #include "catalog/resolve_ingress.hpp"
 #include "catalog/resolve_policies.hpp"
@@ -42,8 +41,8 @@ namespace osm::inline v1::catalog {
 
 // Change of one object in a build.
 struct ObjectChange {
-  bool present = true;  // false: removed
-  ObjectScope before;   // its scope before the change
+  bool present = true;               // false: removed
+  std::set<model::EntryKey> before;  // its entries before the change
 };
 using ObjectChanges = std::map<ObjectKey, ObjectChange>;
 
@@ -89,11 +88,10 @@ class MeshBuilder {
 
   // The objects that changed before the last build(), including changes without effect.
   const ObjectChanges& object_changes() const { return object_changes_; }
-  // Index of the last generation. Never null.
-  const std::shared_ptr<const PolicyIndex>& policy_index() const { return index_; }
   std::uint64_t generation() const { return next_.generation; }
-  // The state of the specification that the last build() read. Never null.
-  const std::shared_ptr<const SpecSnapshot>& objects() const { return next_.objects; }
+  // The mesh as the last build() left it: as its newest generation, with objects that the build
+  // read and that changed nothing. Lifetime: until the next build().
+  const model::MeshSnapshot& content() const { return next_; }
 
   // True if a provider threw; then build() is worth another try later.
   bool has_failures() const {
@@ -125,8 +123,7 @@ class MeshBuilder {
   void refresh_workloads(const SpecChanges& spec);
   std::vector<Problem> source_problems() const;
   void refresh_problems(const SpecChanges& spec, const model::MeshSnapshot& before);
-  void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before,
-                    const PolicyIndex& index_before);
+  void note_objects(const std::map<ObjectKey, bool>& changed, const model::MeshSnapshot& before);
 
   bool refuses(const Endpoint& endpoint) const;
   std::shared_ptr<const endpoint::MergedService> served(const ServiceName& service) const;
@@ -152,7 +149,7 @@ class MeshBuilder {
   ServiceAges ages_;                       // of the drafts
   std::set<ServiceName> source_services_;  // of IngressBackends
   Sources sources_;
-  std::shared_ptr<const PolicyIndex> index_ = std::make_shared<const PolicyIndex>();
+  PolicyIndex index_;
   WorkloadClaims claims_;  // by the last good answers
   PortConflicts port_conflicts_;
   std::vector<Problem> service_problems_;

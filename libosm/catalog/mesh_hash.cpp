@@ -1,7 +1,6 @@
 #include "catalog/mesh_hash.hpp"
 
 #include <cstring>
-#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -56,26 +55,6 @@ std::uint32_t& bucket(model::MeshDigests& digests, const V& entry) {
   return buckets[model::MeshDigests::bucket_of(name_of(entry), bucket_name(entry))];
 }
 
-// Compares the buckets of one part.
-class Comparison {
- public:
-  Comparison(const model::MeshDigests::Buckets& ours, const model::MeshDigests::Buckets& theirs)
-      : ours_(ours), theirs_(theirs) {}
-
-  template <class Names>
-  bool same(std::string_view table, const Names& names) const {
-    for (const auto& name : names) {
-      const std::size_t at = model::MeshDigests::bucket_of(table, name.str());
-      if (ours_[at] != theirs_[at]) return false;
-    }
-    return true;
-  }
-
- private:
-  const model::MeshDigests::Buckets& ours_;
-  const model::MeshDigests::Buckets& theirs_;
-};
-
 }  // namespace
 
 template <class V>
@@ -119,31 +98,40 @@ std::string MeshHash::update(const model::MeshSnapshot& snapshot) {
   return digest.finish().hex().substr(0, 16);
 }
 
-bool is_same_for(const ObjectKey& object, const ObjectScope& scope, const model::MeshSnapshot& ours,
-                 const model::MeshDigests& theirs) {
-  const model::MeshDigests& digests = *ours.digests;
+bool is_same_for(const ObjectKey& object, const std::set<model::EntryKey>& entries,
+                 const model::MeshSnapshot& ours, const model::MeshDigests& theirs) {
+  using Digests = model::MeshDigests;
+  const Digests& digests = *ours.digests;
+  const bool everything = entries.contains(model::EntryKey());
   const bool settings = object.is(kinds::kMeshConfig) || object.is(kinds::kDenylist);
-  if ((settings || scope.everything) && digests.settings != theirs.settings) return false;
+  if ((settings || everything) && digests.settings != theirs.settings) return false;
   if (object.is(kinds::kMeshConfig)) return true;
-  if (scope.everything && digests.policies != theirs.policies) return false;
-  const Comparison policies(digests.policies, theirs.policies);
-  const Comparison workloads(digests.workloads, theirs.workloads);
-  if (!policies.same(kServices, scope.services) || !policies.same(kPolicies, scope.identities) ||
-      !policies.same(kClients, scope.identities) || !workloads.same(kWorkloads, scope.workloads))
-    return false;
-  // A Telemetry of these workloads may have changed.
-  std::set<TelemetryName> telemetries;
-  std::set<ServiceName> served;
-  ObjectScope named;
-  named.workloads = scope.workloads;
-  for (const auto& entry : workloads_in(named, ours)) {
-    if (entry->telemetry) telemetries.insert(*entry->telemetry);
-    served.insert(entry->workload.services.begin(), entry->workload.services.end());
+  if (everything && digests.policies != theirs.policies) return false;
+  bool same = true;
+  const auto compare = [&](Digests::Buckets Digests::*part, std::string_view table,
+                           const auto& name) {
+    const std::size_t at = Digests::bucket_of(table, name.str());
+    same &= (digests.*part)[at] == (theirs.*part)[at];
+  };
+  for (const model::EntryKey& key : entries) {
+    if (const auto* service = std::get_if<ServiceName>(&key))
+      compare(&Digests::policies, kServices, *service);
+    if (const auto* identity = std::get_if<ServiceIdentity>(&key))
+      for (const std::string_view table : {kPolicies, kClients})
+        compare(&Digests::policies, table, *identity);
+    if (const auto* workload = std::get_if<WorkloadName>(&key))
+      compare(&Digests::workloads, kWorkloads, *workload);
   }
-  if (!policies.same(kTelemetries, telemetries)) return false;
-  // Clients see a workload's change as a change of endpoints.
-  return !object.is(model::kWorkloadKind) ||
-         Comparison(digests.endpoints, theirs.endpoints).same(kEndpoints, served);
+  for (const auto& entry : ours.workloads) {
+    if (!entries.contains(entry->workload.name)) continue;
+    // A Telemetry of these workloads may have changed.
+    if (entry->telemetry) compare(&Digests::policies, kTelemetries, *entry->telemetry);
+    // Clients see a workload's change as a change of endpoints.
+    if (object.is(model::kWorkloadKind))
+      for (const ServiceName& service : entry->workload.services)
+        compare(&Digests::endpoints, kEndpoints, service);
+  }
+  return same;
 }
 
 }  // namespace osm::inline v1::catalog

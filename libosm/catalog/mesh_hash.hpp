@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
-#include "catalog/object_scope.hpp"
 #include "model/mesh_digests.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "osm/object.hpp"
@@ -36,10 +36,10 @@ class MeshHash {
   Table<model::TelemetryEntry> telemetries_;
 };
 
-// True if another mesh, of these digests, gives the proxies in the scope of an object what `ours`
-// gives them: it has the object's present version, or one without another effect. False also while
-// entries differ that share a bucket with these.
-bool is_same_for(const ObjectKey& object, const ObjectScope& scope, const model::MeshSnapshot& ours,
-                 const model::MeshDigests& theirs);
+// True if another mesh, of these digests, has the entries of an object as `ours` has them: it has
+// the object's present version, or one without another effect. False also while entries differ that
+// share a bucket with these.
+bool is_same_for(const ObjectKey& object, const std::set<model::EntryKey>& entries,
+                 const model::MeshSnapshot& ours, const model::MeshDigests& theirs);
 
 }  // namespace osm::inline v1::catalog

@@ -155,15 +155,11 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
 
   ObjectState object_state(const ObjectKey& object) const {
     ObjectState state;
-    std::shared_ptr<const PolicyIndex> index;
-    std::shared_ptr<const SpecSnapshot> objects;
     std::optional<ObjectRecord> record;
     {
       std::lock_guard lock(mutex_);
       if (!built_) return state;
       state.snapshot = built_;
-      index = policy_index_;
-      objects = objects_;
       record = records_.find(object);
       if (record) {
         state.generation = records_.completed_in(record->generation);
@@ -172,12 +168,12 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       if (object.is(model::kWorkloadKind)) add_endpoints(object, state);
     }
     const auto now = spec_.snapshot();
-    state.pending |= !is_read(object, *now, *objects);
+    state.pending |= !is_read(object, *now, *state.snapshot->objects);
     if (!record) return state;
     state.present = record->present;
-    state.effective = has_effect(object, *state.snapshot, *objects);
-    state.scope = scope_of(object, *state.snapshot, *index);
-    state.scope.merge(record->before);
+    state.effective = model::is_in_force(object, *state.snapshot);
+    state.entries = model::entries_of(object, *state.snapshot);
+    state.entries.merge(record->before);
     return state;
   }
 
@@ -281,11 +277,11 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         records_.note_endpoints(snapshot->changes.endpoints, snapshot->endpoints, generation);
         built_ = snapshot;
         announced_at_ = since;
+      } else if (built_ && built_->objects != builder_.content().objects) {
+        built_ = std::make_shared<const model::MeshSnapshot>(builder_.content());
       }
       records_.note_announced(announced, generation);
       if (gate_) waiting_endpoints_ = gate_->waiting();
-      policy_index_ = builder_.policy_index();
-      objects_ = builder_.objects();
     }
     looks_.notify();
   }
@@ -421,12 +417,11 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Events events_;
   Events building_;  // changed by the strand only
   ObjectRecords records_;
-  ReadinessGate::Waiting waiting_endpoints_;          // of the last build; changed by the strand
-  std::shared_ptr<const model::MeshSnapshot> built_;  // the snapshot that records_ refer to
-  SteadyTime announced_at_ = SteadyTime::max();       // the first change of built_
-  std::shared_ptr<const PolicyIndex> policy_index_;   // index of built_
-  std::shared_ptr<const SpecSnapshot> objects_;       // the objects that were read last
-  bool woken_ = false;                                // a wake() is posted
+  ReadinessGate::Waiting waiting_endpoints_;  // of the last build; changed by the strand
+  // The newest snapshot, with the objects that were read last. records_ refer to it.
+  std::shared_ptr<const model::MeshSnapshot> built_;
+  SteadyTime announced_at_ = SteadyTime::max();  // the first change of built_
+  bool woken_ = false;                           // a wake() is posted
 
   // Last, so that timers die first.
   Strand strand_;

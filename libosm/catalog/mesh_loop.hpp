@@ -20,7 +20,6 @@
 #include "base/debounce.hpp"
 #include "base/snapshot_cell.hpp"
 #include "catalog/object_records.hpp"
-#include "catalog/object_scope.hpp"
 #include "endpoint/endpoint_table.hpp"
 #include "model/mesh_snapshot.hpp"
 #include "model/proxy_readiness.hpp"
@@ -53,8 +52,8 @@ struct ObjectState {
   bool present = false;
   // It changed since the last build read it, or an endpoint that came with it waits for its proxy.
   bool pending = false;
-  bool effective = true;  // has_effect()
-  ObjectScope scope;      // its scope now, or lately
+  bool effective = true;              // model::is_in_force()
+  std::set<model::EntryKey> entries;  // its entries now, or lately
 };
 
 // Changes that some proxies may not have applied yet.

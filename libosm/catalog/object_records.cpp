@@ -23,12 +23,12 @@ bool is_read(const ObjectKey& object, const SpecSnapshot& now, const SpecSnapsho
 }
 
 void ObjectRecords::note(const ObjectKey& object, std::uint64_t generation, bool present,
-                         ObjectScope before) {
+                         std::set<model::EntryKey> before) {
   ObjectRecord& record = records_[object];
   record.generation = generation;
   record.present = present;
   record.before.merge(before);
-  if (!present || !(record.before == ObjectScope())) passing_.emplace_back(generation, object);
+  if (!present || !record.before.empty()) passing_.emplace_back(generation, object);
   forget(generation);
 }
 

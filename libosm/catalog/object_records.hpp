@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalog/object_scope.hpp"
+#include "model/mesh_snapshot.hpp"
 #include "model/spec_tables.hpp"
 #include "osm/object.hpp"
 
@@ -21,7 +21,7 @@ struct ObjectRecord {
   // A change without effect counts for the generation that was current then.
   std::uint64_t generation = 0;
   bool present = true;
-  ObjectScope before;  // its scope before the change, kept for a while
+  std::set<model::EntryKey> before;  // its entries before the change, kept for a while
 };
 
 // True if `read` has the same value of the object as the specification now, or neither has the
@@ -30,13 +30,14 @@ bool is_read(const ObjectKey& object, const SpecSnapshot& now, const SpecSnapsho
 
 class ObjectRecords {
  public:
-  // Number of generations for which a removed object and a former scope are remembered: minutes,
+  // Number of generations for which a removed object and former entries are remembered: minutes,
   // however fast the mesh changes; without limit while it does not change.
   static constexpr std::uint64_t kRemembered = 1024;
 
-  // Former scopes accumulate while they are remembered: proxies may not have applied the previous
+  // Former entries accumulate while they are remembered: proxies may not have applied the previous
   // change yet.
-  void note(const ObjectKey& object, std::uint64_t generation, bool present, ObjectScope before);
+  void note(const ObjectKey& object, std::uint64_t generation, bool present,
+            std::set<model::EntryKey> before);
   // Records that the endpoints of `services` changed; `now`: all present services with endpoints.
   void note_endpoints(const std::set<ServiceName>& services,
                       const Table<model::ServiceEndpoints>& now, std::uint64_t generation);

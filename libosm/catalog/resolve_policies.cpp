@@ -106,11 +106,19 @@ const PolicyIndex::Targets& PolicyIndex::with_destination(const ServiceIdentity&
   return at_or_none(by_destination_, identity);
 }
 
-PolicyIndex::Targets PolicyIndex::with_destination_in(const std::string& ns) const {
-  Targets out;
-  for (auto at = by_destination_.lower_bound({ns, ""});
-       at != by_destination_.end() && at->first.ns == ns; ++at)
-    out.insert(out.end(), at->second.begin(), at->second.end());
+std::set<ServiceIdentity> PolicyIndex::clients_of(const std::set<ServiceIdentity>& accounts,
+                                                  const std::set<std::string>& namespaces) const {
+  std::set<ServiceIdentity> out;
+  const auto add = [&](const Targets& targets) {
+    for (const auto& target : targets)
+      if (target->grants())
+        out.insert(target->policy.sources.begin(), target->policy.sources.end());
+  };
+  for (const ServiceIdentity& account : accounts) add(with_destination(account));
+  for (const std::string& ns : namespaces)
+    for (auto at = by_destination_.lower_bound({ns, ""});
+         at != by_destination_.end() && at->first.ns == ns; ++at)
+      add(at->second);
   return out;
 }
 

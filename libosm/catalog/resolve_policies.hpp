@@ -37,8 +37,10 @@ class PolicyIndex {
   using Targets = std::vector<std::shared_ptr<const model::TargetEntry>>;  // ordered by name
   const Targets& with_source(const ServiceIdentity& identity) const;
   const Targets& with_destination(const ServiceIdentity& identity) const;
-  // The targets whose destinations are accounts of the namespace.
-  Targets with_destination_in(const std::string& ns) const;
+  // The sources of targets that grant something, and whose destinations are among the accounts or
+  // in one of the namespaces.
+  std::set<ServiceIdentity> clients_of(const std::set<ServiceIdentity>& accounts,
+                                       const std::set<std::string>& namespaces) const;
 
   using Services = std::vector<std::shared_ptr<const model::ServiceEntry>>;  // ordered by name
   // The services that an account runs.

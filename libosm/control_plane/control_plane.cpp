@@ -319,7 +319,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
   std::size_t concerned(const ObjectKey& object) const {
     const catalog::ObjectState state = loop_.object_state(object);
     if (!state.snapshot) return 0;
-    const auto workloads = catalog::workloads_in(state.scope, *state.snapshot);
+    const auto workloads = model::workloads_in(state.entries, *state.snapshot);
     return static_cast<std::size_t>(std::ranges::count_if(workloads, [this](const auto& entry) {
       return readiness_.readiness_of(entry->proxy, {}) != model::Readiness::kUnknown;
     }));

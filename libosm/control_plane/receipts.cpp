@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/maps.hpp"
-#include "catalog/object_scope.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::inline v1::control_plane {
@@ -186,7 +185,7 @@ Result<Receipts::Answer> Receipts::look(const ObjectKey& object) const {
 
   std::map<model::ProxyKey, WorkloadName> waited_for;
   std::vector<model::ProxyKey> asked;
-  for (const auto& entry : catalog::workloads_in(state.scope, *state.snapshot)) {
+  for (const auto& entry : model::workloads_in(state.entries, *state.snapshot)) {
     waited_for.emplace(entry->proxy, entry->workload.name);
     asked.push_back(entry->proxy);
   }

@@ -1,6 +1,6 @@
-// Propagation status of objects. Joins the catalog's knowledge (generation and scope of an object)
-// with the progress of the ADS server's proxies, and with the reports of other replicas. Has no
-// state of its own.
+// Propagation status of objects. Joins the catalog's knowledge (generation and entries of an
+// object) with the progress of the ADS server's proxies, and with the reports of other replicas.
+// Has no state of its own.
 //
 // Thread: any but the executors'; a question waits briefly for the ADS server's strand.
 #pragma once

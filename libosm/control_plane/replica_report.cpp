@@ -359,7 +359,7 @@ std::size_t add_others(const OtherReplicas& others, const ObjectKey& object,
     }
     const ReplicaReport& report = *other.report;
     const bool same = state.generation <= other.heard &&
-                      catalog::is_same_for(object, state.scope, *state.snapshot, report.digests);
+                      catalog::is_same_for(object, state.entries, *state.snapshot, report.digests);
     if (!same) status.replicas_behind.push_back(other.name);
     if (!report.all_proxies) status.replicas_unknown.push_back(other.name);
     const std::uint64_t newest = wanted(report, object, *state.snapshot);

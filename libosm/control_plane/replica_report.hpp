@@ -3,7 +3,7 @@
 // Pure.
 //
 // A report names no object that all proxies of the replica have applied. The reader compares the
-// digests of its own mesh and of the report in the scope of an object. If they are equal, the
+// digests of its own mesh and of the report for the entries of an object. If they are equal, the
 // replica has read the object's present version, and each of its proxies has applied it unless the
 // report says how far behind the proxy is. So the size follows the proxies and what changed lately,
 // not the objects.
@@ -112,7 +112,7 @@ struct OtherReplicas {
 };
 
 // Adds the other replicas' proxies to the status of an object, which counts this replica's.
-// `object`: as known_as() gives it. `waited_for`: workloads in the object's scope without a proxy
+// `object`: as known_as() gives it. `waited_for`: workloads that it concerns and that have no proxy
 // here; those with one elsewhere are removed. Sets no phase.
 // Result: number of added proxies that refuse this version of the object for good.
 std::size_t add_others(const OtherReplicas& others, const ObjectKey& object,

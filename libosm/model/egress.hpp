@@ -22,6 +22,7 @@ struct EgressGrant {
   std::optional<std::vector<Ipv4Network>> networks;
   std::optional<std::vector<RoutePolicy>> routes;  // of requests
   std::string setting{};                           // its UpstreamTrafficSetting: "ns/name"
+  Origin setting_origin{};                         // in force as the Egress is
   ConnectionSettings connections{};                // of the setting
 
   friend bool operator==(const EgressGrant&, const EgressGrant&) = default;

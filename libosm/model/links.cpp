@@ -18,7 +18,7 @@ Claim whole(const ServiceName& service, const std::string& verb, const char* fie
 }  // namespace
 
 Links links_of(const smi::TrafficTarget& target) {
-  Links out{{target.name, identity_of(target.destination)}};
+  Links out{{target.name, identity_of(target.destination)}, {}, {}, true};
   for (const ServiceAccount& source : target.sources) out.entries.push_back(identity_of(source));
   for (const smi::TrafficTargetRule& rule : target.rules)
     out.reads.emplace_back(
@@ -28,7 +28,7 @@ Links links_of(const smi::TrafficTarget& target) {
 }
 
 Links links_of(const smi::TrafficSplit& split) {
-  Links out{{split.service}, {}, {whole(split.service, "splits", "spec.service")}};
+  Links out{{split.service}, {}, {whole(split.service, "splits", "spec.service")}, true};
   for (const smi::SplitBackend& backend : split.backends)
     out.entries.push_back(ServiceName{split.name.ns, backend.service});
   return out;
@@ -36,7 +36,7 @@ Links links_of(const smi::TrafficSplit& split) {
 
 Links links_of(const Policy& policy) {
   const std::string& ns = policy.key.ns;
-  Links out;
+  Links out{{}, {}, {}, true};
   if (const auto* retry = policy.get<Retry>()) {
     out.entries = {retry->source};
     const std::string verb = "says how " + retry->source.str() + " repeats its requests to";
@@ -67,8 +67,10 @@ Links links_of(const Policy& policy) {
     out.entries = {TelemetryName{ns, policy.key.name}};
     if (const auto& log = telemetry->open_telemetry)
       out.reads.emplace_back(kinds::kExtensionService, log->service.ns, log->service.name);
-  } else if (policy.get<ExtensionService>() == nullptr) {  // a Denylist, or an embedder's kind
-    out.entries.assign(policy.concerned.begin(), policy.concerned.end());
+  } else {
+    out.origins = false;
+    if (policy.get<ExtensionService>() != nullptr) return out;
+    out.entries.assign(policy.concerned.begin(), policy.concerned.end());  // an embedder's kind
     if (out.entries.empty()) out.entries = {std::monostate()};
   }
   return out;

@@ -14,10 +14,10 @@
 
 namespace osm::inline v1::model {
 
-// Key of an entry: of a TrafficTarget, a Service, an identity or a Telemetry. Monostate: the mesh,
-// which is part of every proxy's configuration.
-using EntryKey =
-    std::variant<std::monostate, smi::ObjectName, ServiceName, ServiceIdentity, TelemetryName>;
+// Key of an entry: of a TrafficTarget, a Service, an identity, a Telemetry or a workload.
+// Monostate: the mesh, which is part of every proxy's configuration.
+using EntryKey = std::variant<std::monostate, smi::ObjectName, ServiceName, ServiceIdentity,
+                              TelemetryName, WorkloadName>;
 
 // Something of a Service that one object has, in a field of the object.
 struct Claim {
@@ -32,6 +32,7 @@ struct Links {
   std::vector<EntryKey> entries;   // that the object shapes, or would shape
   std::vector<ObjectKey> reads{};  // objects whose values it takes over, present or not
   std::vector<Claim> claims{};     // in the order of its fields
+  bool origins = false;            // its entries keep an Origin of each value that it makes
 
   friend bool operator==(const Links&, const Links&) = default;
 };
@@ -39,7 +40,7 @@ struct Links {
 Links links_of(const smi::TrafficTarget& target);
 Links links_of(const smi::TrafficSplit& split);
 Links links_of(const Policy& policy);
-inline Links links_of(const Service& service) { return {{service.name}}; }
+inline Links links_of(const Service& service) { return {{service.name}, {}, {}, true}; }
 // Routes shape nothing by themselves: targets and Egresses read them.
 inline Links links_of(const smi::HttpRouteGroup&) { return {}; }
 inline Links links_of(const smi::TcpRoute&) { return {}; }

@@ -14,6 +14,7 @@
 
 #include "model/egress.hpp"
 #include "model/mesh_digests.hpp"
+#include "model/mesh_index.hpp"
 #include "model/origin.hpp"
 #include "model/spec_tables.hpp"
 #include "osm/ids.hpp"
@@ -241,7 +242,9 @@ struct MeshSnapshot {
   Table<TelemetryEntry> telemetries;
   Table<TargetEntry> targets;                            // every TrafficTarget, in both modes
   std::shared_ptr<const std::vector<Problem>> problems;  // found while resolving; ordered
-  std::shared_ptr<const SpecSnapshot> objects;  // the objects that this snapshot was built from
+  // The objects that this snapshot was built from. Never null.
+  std::shared_ptr<const SpecSnapshot> objects = std::make_shared<const SpecSnapshot>();
+  MeshIndex index;
   Changes changes;
 
   // Services that `identity` may call in the current mode. Never null.

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "model/links.hpp"
 #include "model/spec_tables.hpp"
 #include "osm/spec/kinds.hpp"
 #include "translate/translate.hpp"
@@ -50,21 +49,17 @@ std::set<ObjectKey> shaping(const std::set<model::EntryKey>& read,
     if (const auto* service = std::get_if<ServiceName>(&one))
       if (const auto entry = mesh.services.find(*service))
         behind.insert(entry->identities.begin(), entry->identities.end());
-  const auto is_behind = [&](const auto& object) {
-    if constexpr (requires { object.destination; })
-      return behind.contains(identity_of(object.destination));
-    return true;
-  };
   std::set<ObjectKey> out;
-  model::for_each_list([&](auto table) {
-    for (const auto& object : (*mesh.objects).*table) {
-      const model::Links links = model::links_of(*object);
-      const auto is_read = [&](const model::EntryKey& entry) { return read.contains(entry); };
-      if (std::ranges::none_of(links.entries, is_read) || !is_behind(*object)) continue;
-      out.insert(model::key_of(*object));
-      out.insert(links.reads.begin(), links.reads.end());
+  for (const model::EntryKey& one : read)
+    for (const auto& object : mesh.index.objects_of(one)) {
+      const auto target = object->is(kinds::kTrafficTarget)
+                              ? mesh.targets.find({object->ns, object->name})
+                              : nullptr;
+      if (target && !behind.contains(target->destination)) continue;
+      out.insert(*object);
+      for (ObjectKey& source : model::links_of(*object, *mesh.objects).reads)
+        out.insert(std::move(source));
     }
-  });
   return out;
 }
 

@@ -160,9 +160,8 @@ TEST_SUITE("catalog.egress") {
       wanted.push_back(route_policy(group.name, match));
     CHECK(shop.grants("buyer")[0].routes == wanted);
     CHECK(wanted[1] == RoutePolicy{"prices", "/prices", {"GET"}, {}, {kNs, "paths"}});
-    const auto scope =
-        scope_of({kinds::kHttpRouteGroup, kNs, "paths"}, *shop.last, *shop.builder.policy_index());
-    CHECK(scope.identities == std::set{identity("buyer")});
+    CHECK(model::entries_of({kinds::kHttpRouteGroup, kNs, "paths"}, *shop.last) ==
+          std::set<model::EntryKey>{identity("buyer")});
   }
 
   TEST_CASE("without the UpstreamTrafficSetting that it names an Egress allows nothing") {
@@ -179,9 +178,8 @@ TEST_SUITE("catalog.egress") {
     REQUIRE(shop.grants("buyer").size() == 1);
     CHECK(shop.grants("buyer")[0].setting == "shop/slow");
     CHECK(shop.grants("buyer")[0].connections.max_connections == 7);
-    const auto scope = scope_of({kinds::kUpstreamTrafficSetting, kNs, "slow"}, *shop.last,
-                                *shop.builder.policy_index());
-    CHECK(scope.identities == std::set{identity("buyer")});
+    CHECK(model::entries_of({kinds::kUpstreamTrafficSetting, kNs, "slow"}, *shop.last) ==
+          std::set<model::EntryKey>{identity("buyer")});
   }
 
   TEST_CASE("a setting whose host is no Service is told unless an Egress names it") {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "base/feed.hpp"
 #include "lib/run.hpp"
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -96,6 +97,70 @@ void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot&
   CHECK(*a.permissive_upstreams == *b.permissive_upstreams);
   CHECK(*a.problems == *b.problems);
   CHECK(*a.denied == *b.denied);
+}
+
+// Compares the indices of meshes whenever they should be equal.
+class IndexChecks {
+ public:
+  void check(const model::MeshSnapshot& a, const model::MeshSnapshot& b) {
+    note_keys(a);
+    for (const model::EntryKey& entry : entries_)
+      check_same_content(a.index.objects_of(entry), b.index.objects_of(entry));
+    for (const ObjectKey& object : objects_)
+      check_same_content(a.index.readers_of(object), b.index.readers_of(object));
+    for (const ServiceName& service : names_in<ServiceName>(entries_))
+      check_same_content(a.index.clients_of(service), b.index.clients_of(service));
+  }
+
+ private:
+  // Removed objects and entries stay: nothing may be left of them.
+  void note_keys(const model::MeshSnapshot& mesh) {
+    for (const ObjectKey& object : model::differing({}, *mesh.objects)) {
+      const model::Links links = model::links_of(object, *mesh.objects);
+      entries_.insert(links.entries.begin(), links.entries.end());
+      objects_.insert(links.reads.begin(), links.reads.end());
+      for (const model::EntryKey& entry : links.entries)
+        CHECK(mesh.index.objects_of(entry).find(object));
+    }
+  }
+
+  std::set<model::EntryKey> entries_;
+  std::set<ObjectKey> objects_;
+};
+
+// Collects the objects of origins.
+struct OriginObjects {
+  std::set<ObjectKey> objects{};
+
+  template <class Part>
+  void add(const Part&) {}
+  friend void feed(OriginObjects& found, const model::Origin& origin) {
+    if (!origin.object.kind.empty()) found.objects.insert(origin.object);
+  }
+};
+
+// The object of each origin has the entry of the origin.
+template <class V, class ToKey>
+void check_origins(const model::MeshSnapshot& mesh, const Table<V>& table, ToKey key_of) {
+  for (const auto& entry : table) {
+    OriginObjects found;
+    osm::feed(found, *entry);
+    for (const ObjectKey& object : found.objects) {
+      CAPTURE(object.str());
+      const std::set<model::EntryKey> entries = model::entries_of(object, mesh);
+      CHECK((entries.contains(key_of(*entry)) || entries.contains(model::EntryKey())));
+    }
+  }
+}
+
+void check_origins(const model::MeshSnapshot& mesh) {
+  const auto key = [](const auto& entry) -> model::EntryKey { return entry.key(); };
+  check_origins(mesh, mesh.services, key);
+  check_origins(mesh, mesh.clients, key);
+  check_origins(mesh, mesh.telemetries, key);
+  check_origins(mesh, mesh.targets, key);
+  check_origins(mesh, mesh.workloads,
+                [](const auto& entry) -> model::EntryKey { return entry.workload.name; });
 }
 
 // Adds the keys that differ. The others keep their pointers.
@@ -298,6 +363,7 @@ TEST_SUITE("catalog::MeshBuilder") {
       RandomChanges changes(mesh, seed);
       SnapshotPtr last = mesh.builder.build();
       REQUIRE(last);
+      IndexChecks index;
       for (int step = 0; step < 60; ++step) {
         CAPTURE(step);
         for (std::uint64_t burst = 1 + (seed + static_cast<std::uint64_t>(step)) % 3; burst > 0;
@@ -308,7 +374,10 @@ TEST_SUITE("catalog::MeshBuilder") {
           last = next;
         }
         MeshBuilder other = mesh.fresh_builder();
-        check_same_content(*last, *other.build());
+        const SnapshotPtr fresh = other.build();
+        check_same_content(*last, *fresh);
+        index.check(mesh.builder.content(), *fresh);
+        check_origins(mesh.builder.content());
         CHECK(mesh.builder.build() == nullptr);  // nothing happened
       }
     }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
@@ -105,6 +107,15 @@ Table<T> shared(std::vector<T> values) {
   SharedList<T> out;
   for (T& value : values) out.push_back(std::make_shared<const T>(std::move(value)));
   return Table<T>(std::move(out));
+}
+
+// The keys of one type.
+template <class Name>
+std::set<Name> names_in(const std::set<model::EntryKey>& entries) {
+  std::set<Name> out;
+  for (const model::EntryKey& entry : entries)
+    if (const auto* name = std::get_if<Name>(&entry)) out.insert(*name);
+  return out;
 }
 
 }  // namespace osm::inline v1::catalog::values

@@ -102,7 +102,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     CHECK_FALSE(state.pending);
     CHECK(state.generation == 2);
     // Whoever lost its right is concerned too.
-    CHECK(state.scope.identities ==
+    CHECK(names_in<ServiceIdentity>(state.entries) ==
           std::set{identity("buyer"), identity("store"), identity("thief")});
     CHECK(mesh.state(kinds::kHttpRouteGroup, "web").generation == 1);
   }
@@ -128,7 +128,8 @@ TEST_SUITE("catalog::MeshLoop objects") {
     const ObjectState state = mesh.state(kinds::kTrafficTarget, "buyer");
     CHECK_FALSE(state.present);
     CHECK(state.generation == 2);
-    CHECK(state.scope.identities == std::set{identity("buyer"), identity("store")});
+    CHECK(names_in<ServiceIdentity>(state.entries) ==
+          std::set{identity("buyer"), identity("store")});
   }
 
   TEST_CASE("a machine is as new as its workload and as the endpoints of its services") {
@@ -144,7 +145,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     const ObjectState state = mesh.state(model::kWorkloadKind, "store");
     CHECK_FALSE(state.pending);
     CHECK(state.generation == 3);
-    CHECK(state.scope.identities == std::set{identity("buyer")});
+    CHECK(names_in<ServiceIdentity>(state.entries) == std::set{identity("buyer")});
   }
 
   TEST_CASE("waiting callers are notified of every read, also without a change") {

@@ -198,7 +198,7 @@ TEST_SUITE("catalog.telemetry") {
     put(kNs, "shadowed", web);
     REQUIRE(next());
     const auto workloads = [&](const GroupKind& kind, const char* name) {
-      return scope_of({kind, kNs, name}, *last, *builder.policy_index()).workloads;
+      return names_in<WorkloadName>(model::entries_of({kind, kNs, name}, *last));
     };
     CHECK(workloads(kinds::kTelemetry, "shadowed") == std::set<WorkloadName>{{kNs, "web"}});
     CHECK(workloads(kinds::kTelemetry, "web").empty());

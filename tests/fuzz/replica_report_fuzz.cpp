@@ -50,12 +50,10 @@ std::string written_text(std::string_view member) {
 }
 
 void check_sum(const ReplicaReport& report) {
-  const catalog::ObjectState state{
-      .snapshot = mesh(),
-      .generation = 3,
-      .present = true,
-      .scope = {
-          .everything = false, .identities = {}, .services = {}, .workloads = {{"shop", "web-1"}}}};
+  const catalog::ObjectState state{.snapshot = mesh(),
+                                   .generation = 3,
+                                   .present = true,
+                                   .entries = {WorkloadName{"shop", "web-1"}}};
   const OtherReplicas others{
       .known = true,
       .replicas = {

@@ -1,4 +1,5 @@
-// Each kind of object names the entries that it shapes, the objects that it reads, and its claims.
+// Each kind of object names the entries that it shapes, the objects that it reads, and its claims;
+// and if its values keep an Origin.
 #include "model/links.hpp"
 
 #include <doctest/doctest.h>
@@ -23,6 +24,7 @@ const ServiceName kApi{"shop", "api"};
 const ServiceName kWeb{"shop", "web"};
 const ServiceIdentity kBuyer{"shop", "buyer"};
 const EntryKey kMesh;
+const Links kNothing{{}, {}, {}, true};
 
 template <class T>
 Links of(const GroupKind& kind, T content, std::vector<ServiceIdentity> concerned = {}) {
@@ -41,15 +43,17 @@ TEST_SUITE("model::links_of") {
     CHECK(model::links_of(target) ==
           Links{{smi::ObjectName{"shop", "one"}, ServiceIdentity{"shop", "server"},
                  ServiceIdentity{"edge", "a"}, kBuyer},
-                {{kinds::kHttpRouteGroup, "shop", "web"}, {kinds::kTcpRoute, "shop", "raw"}}});
+                {{kinds::kHttpRouteGroup, "shop", "web"}, {kinds::kTcpRoute, "shop", "raw"}},
+                {},
+                true});
   }
 
   TEST_CASE("a TrafficSplit shapes its apex and its backends, a Service itself, routes nothing") {
     CHECK(model::links_of(smi::TrafficSplit{{"shop", "one"}, kApi, {{"api", 1}, {"web", 1}}}) ==
-          Links{{kApi, kApi, kWeb}, {}, {{kApi, "splits Service shop/api", "spec.service"}}});
+          Links{{kApi, kApi, kWeb}, {}, {{kApi, "splits Service shop/api", "spec.service"}}, true});
     Service service;
     service.name = kApi;
-    CHECK(model::links_of(service) == Links{{kApi}, {}});
+    CHECK(model::links_of(service) == Links{{kApi}, {}, {}, true});
     CHECK(model::links_of(smi::HttpRouteGroup{{"shop", "one"}, {smi::HttpMatch()}}) == Links{});
     CHECK(model::links_of(smi::TcpRoute{{"shop", "one"}, {Port{1}}}) == Links{});
   }
@@ -60,10 +64,12 @@ TEST_SUITE("model::links_of") {
           Links{{kBuyer},
                 {},
                 {{kApi, says + "shop/api", "spec.destinations"},
-                 {kWeb, says + "shop/web", "spec.destinations"}}});
+                 {kWeb, says + "shop/web", "spec.destinations"}},
+                true});
     Egress egress;
     egress.sources = {kBuyer, {"shop", "other"}};
-    CHECK(of(kinds::kEgress, egress) == Links{{kBuyer, ServiceIdentity{"shop", "other"}}, {}});
+    CHECK(of(kinds::kEgress, egress) ==
+          Links{{kBuyer, ServiceIdentity{"shop", "other"}}, {}, {}, true});
     egress.route_groups = {"paths"};
     egress.setting = "slow";
     CHECK(of(kinds::kEgress, egress).reads ==
@@ -79,18 +85,22 @@ TEST_SUITE("model::links_of") {
           Links{{kApi, kWeb},
                 {},
                 {{kApi, "has backend api port 80", "spec.backends[0]"},
-                 {kWeb, "has backend web port 80", "spec.backends[2]"}}});
-    CHECK(of(kinds::kIngressBackend, IngressBackend{}) == Links{});
+                 {kWeb, "has backend web port 80", "spec.backends[2]"}},
+                true});
+    CHECK(of(kinds::kIngressBackend, IngressBackend{}) == kNothing);
     CHECK(of(kinds::kUpstreamTrafficSetting, UpstreamTrafficSetting{kApi, {}}) ==
-          Links{{kApi}, {}, {{kApi, "limits Service shop/api", "spec.host"}}});
-    CHECK(of(kinds::kUpstreamTrafficSetting, UpstreamTrafficSetting{}) == Links{});  // an Egress's
+          Links{{kApi}, {}, {{kApi, "limits Service shop/api", "spec.host"}}, true});
+    CHECK(of(kinds::kUpstreamTrafficSetting, UpstreamTrafficSetting{}) == kNothing);  // an Egress's
     CHECK(of(kinds::kServiceProvider, ServiceProvider{kApi, {{"vm", {}}}, false}) ==
-          Links{{kApi}, {}, {{kApi, "orders the providers of Service shop/api", "spec.service"}}});
+          Links{{kApi},
+                {},
+                {{kApi, "orders the providers of Service shop/api", "spec.service"}},
+                true});
   }
 
   TEST_CASE("a Telemetry shapes its entry and reads its ExtensionService, which shapes nothing") {
     Telemetry telemetry;
-    CHECK(of(kinds::kTelemetry, telemetry) == Links{{TelemetryName{"shop", "one"}}, {}});
+    CHECK(of(kinds::kTelemetry, telemetry) == Links{{TelemetryName{"shop", "one"}}, {}, {}, true});
     telemetry.open_telemetry = OpenTelemetryLog{{"osm-system", "collector"}, {}};
     CHECK(of(kinds::kTelemetry, telemetry).reads ==
           std::vector<ObjectKey>{{kinds::kExtensionService, "osm-system", "collector"}});

@@ -126,7 +126,7 @@ struct Controller {
   nack_provenance::Verdicts verdicts{
       "osm-system", [this](const ObjectKey& object) {
         const catalog::ObjectState state = loop.object_state(object);
-        return catalog::workloads_in(state.scope, *state.snapshot).size();
+        return model::workloads_in(state.entries, *state.snapshot).size();
       }};
   catalog::MeshLoop loop;
   std::unique_ptr<WatchedTrials> trials;

@@ -1,5 +1,6 @@
-// The proxies that an object concerns are computed, and remembered after its removal.
-#include "catalog/object_scope.hpp"
+// The index tells the entries and the proxies that an object concerns, and records remember them
+// after its removal.
+#include "model/mesh_index.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,9 +13,11 @@
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/denylist.hpp"
 #include "osm/values/egress.hpp"
 #include "osm/values/ingress_backend.hpp"
 #include "osm/values/retry.hpp"
+#include "osm/values/service_provider.hpp"
 #include "osm/values/telemetry.hpp"
 #include "osm/values/upstream_traffic_setting.hpp"
 
@@ -23,6 +26,8 @@ using namespace osm::catalog;
 using namespace osm::catalog::values;
 
 namespace {
+
+constexpr GroupKind kGreeting{"vendor.example", "Greeting"};
 
 // buyer → store, whose traffic a split sends to store and annex; store → stock; a lonely one.
 struct Shop {
@@ -59,9 +64,10 @@ struct Shop {
   void put_policies() {
     const auto store = service_name("store");
     const auto lonely = identity("lonely");
-    spec.put(Policy({kinds::kRetry, kNs, "again"}, Retry{lonely, {}, {}}));
+    spec.put(Policy({kinds::kRetry, kNs, "again"}, Retry{lonely, {store}, {"5xx", 1, {}, {}}}));
     Egress egress;
     egress.sources = {lonely};
+    egress.ports = {{port(80), EgressProtocol::kHttp}};
     egress.route_groups = {"outside"};
     egress.setting = "far";
     spec.put(Policy({kinds::kEgress, kNs, "out"}, egress));
@@ -72,26 +78,33 @@ struct Shop {
     }
     IngressBackend ingress;
     ingress.backends = {{service_name("stock"), port(8080), {}}};
+    ingress.networks = {"10.9.0.0/16"};
     spec.put(Policy({kinds::kIngressBackend, kNs, "in"}, ingress));
     Telemetry telemetry;
     telemetry.open_telemetry = OpenTelemetryLog{{kNs, "collector"}, {}};
     spec.put(Policy({kinds::kTelemetry, kNs, "logs"}, telemetry));
     spec.put(Policy({kinds::kExtensionService, kNs, "collector"},
                     ExtensionService{"collector.example", Port{4317}}));
+    spec.put(Policy({kinds::kServiceProvider, kNs, "order"},
+                    ServiceProvider{service_name("stock"), {{"vm", {}}}, false}));
+    spec.put(Policy({kinds::kDenylist, kNs, "stolen"}, Denylist()));
+    spec.put(Policy({kGreeting, kNs, "one"}, std::string("hi"), {lonely}));
+    spec.put(Policy({kGreeting, kNs, "all"}, std::string("hi")));
   }
   // The names of the workloads that the object concerns.
   std::set<std::string> concerned(const GroupKind& kind, const char* name) const {
     std::set<std::string> out;
-    const ObjectScope scope = scope_of({kind, kNs, name}, *snapshot, *builder.policy_index());
-    for (const auto& entry : workloads_in(scope, *snapshot)) out.insert(entry->workload.name.name);
+    const auto entries = model::entries_of({kind, kNs, name}, *snapshot);
+    for (const auto& entry : model::workloads_in(entries, *snapshot))
+      out.insert(entry->workload.name.name);
     return out;
   }
 };
 
 }  // namespace
 
-TEST_SUITE("catalog::scope_of") {
-  TEST_CASE("scopes of all kinds of objects") {
+TEST_SUITE("catalog: model::MeshIndex") {
+  TEST_CASE("the proxies of all kinds of objects") {
     struct Case {
       GroupKind kind;
       const char* name;
@@ -107,7 +120,9 @@ TEST_SUITE("catalog::scope_of") {
         {kinds::kHttpRouteGroup, "raw", {}},  // of another kind
         {kinds::kTcpRoute, "raw", {"stock", "store"}},
         {kinds::kService, "stock", {"stock", "store"}},
-        {kinds::kService, "annex", {"annex", "buyer"}},  // by way of the apex
+        {kinds::kService, "annex", {"annex", "buyer"}},           // by way of the apex
+        {kinds::kService, "store", {"annex", "buyer", "store"}},  // an apex, with its backends
+        {kinds::kService, "none", {}},
         {kinds::kTrafficSplit, "canary", {"annex", "buyer", "store"}},
         {kinds::kTrafficSplit, "none", {}},
         {model::kWorkloadKind, "lonely", {"lonely"}},
@@ -123,6 +138,10 @@ TEST_SUITE("catalog::scope_of") {
         {kinds::kTelemetry, "logs", everybody},
         {kinds::kExtensionService, "collector", everybody},
         {kinds::kRetry, "none", {}},
+        {kinds::kServiceProvider, "order", {"stock", "store"}},
+        {kinds::kDenylist, "stolen", everybody},
+        {kGreeting, "one", {"lonely"}},
+        {kGreeting, "all", everybody},
     };
     const Shop shop;
     for (const Case& one : cases) {
@@ -139,15 +158,49 @@ TEST_SUITE("catalog::scope_of") {
     CHECK(shop.concerned(model::kWorkloadKind, "stock").size() == 5);
     CHECK(shop.concerned(model::kWorkloadKind, "lonely") == std::set<std::string>{"lonely"});
   }
+
+  TEST_CASE("both directions, and the clients of Services, follow changes") {
+    Shop shop;
+    const auto texts = [](const auto& keys) {
+      std::set<std::string> out;
+      for (const auto& key : keys) out.insert(key->str());
+      return out;
+    };
+    using Texts = std::set<std::string>;
+    const auto objects_of = [&](const model::EntryKey& entry) {
+      return texts(shop.snapshot->index.objects_of(entry));
+    };
+    const auto clients_of = [&](const char* name) {
+      return texts(shop.snapshot->index.clients_of(service_name(name)));
+    };
+    CHECK(objects_of(identity("buyer")) == Texts{"TrafficTarget shop/buyer"});
+    CHECK(objects_of(service_name("annex")) ==
+          Texts{"Service shop/annex", "TrafficSplit shop/canary"});
+    CHECK(objects_of(smi::ObjectName{kNs, "buyer"}) == Texts{"TrafficTarget shop/buyer"});
+    CHECK(objects_of(model::EntryKey()) ==
+          Texts{"Denylist shop/stolen", "Greeting.vendor.example shop/all"});
+    CHECK(texts(shop.snapshot->index.readers_of({kinds::kHttpRouteGroup, kNs, "web"})) ==
+          Texts{"TrafficTarget shop/buyer"});
+    CHECK(clients_of("store") == Texts{"shop/buyer"});
+    CHECK(clients_of("annex") == Texts{"shop/buyer"});
+    const auto before = shop.snapshot;
+    shop.spec.remove({kinds::kTrafficTarget, kNs, "buyer"});
+    shop.snapshot = shop.builder.build();
+    REQUIRE(shop.snapshot);
+    CHECK(objects_of(identity("buyer")).empty());
+    CHECK(clients_of("store").empty());
+    CHECK(clients_of("annex").empty());
+    CHECK(clients_of("stock") == Texts{"shop/store"});
+    CHECK(texts(before->index.clients_of(service_name("store"))) == Texts{"shop/buyer"});
+  }
 }
 
 TEST_SUITE("catalog::ObjectRecords") {
-  TEST_CASE("a removed object and a former scope are remembered for so many generations") {
+  TEST_CASE("a removed object and former entries are remembered for so many generations") {
     ObjectRecords records;
     const ObjectKey gone{kinds::kTrafficTarget, kNs, "gone"};
     const ObjectKey changed{kinds::kTrafficTarget, kNs, "changed"};
-    ObjectScope before;
-    before.identities.insert(identity("buyer"));
+    const std::set<model::EntryKey> before{identity("buyer")};
     records.note(gone, 5, false, before);
     records.note(changed, 5, true, before);
     const auto pass = [&](std::uint64_t generation) {
@@ -161,19 +214,15 @@ TEST_SUITE("catalog::ObjectRecords") {
     CHECK_FALSE(records.find(gone));
     REQUIRE(records.find(changed));
     CHECK(records.find(changed)->generation == 5);
-    CHECK(records.find(changed)->before == ObjectScope());
+    CHECK(records.find(changed)->before.empty());
     CHECK(records.size() == 2);
   }
 
-  TEST_CASE("an object that changes twice keeps its first scope") {
+  TEST_CASE("an object that changes twice keeps its first entries") {
     ObjectRecords records;
     const ObjectKey target{kinds::kTrafficTarget, kNs, "t"};
-    ObjectScope first;
-    first.identities.insert(identity("a"));
-    ObjectScope second;
-    second.identities.insert(identity("b"));
-    records.note(target, 1, true, first);
-    records.note(target, 2, true, second);
-    CHECK(records.find(target)->before.identities == std::set{identity("a"), identity("b")});
+    records.note(target, 1, true, {identity("a")});
+    records.note(target, 2, true, {identity("b")});
+    CHECK(records.find(target)->before == std::set<model::EntryKey>{identity("a"), identity("b")});
   }
 }
