@@ -111,13 +111,14 @@ Result<net::Response> graph(const net::AdminApiOptions& options, const net::Requ
   const MeshConfig config = options.spec.get_mesh_config();
   Edges edges;
   add_defaults(config, edges);
+  const MeshCataloger& catalog = options.control_plane.catalog();
   if (!config.proxy.permissive) {
-    OSM_TRY(const auto policies, options.control_plane.catalog().list_smi_policies());
-    add_targets(policies, edges);
+    OSM_TRY(const auto targets, catalog.list_smi_policies());
+    add_targets(targets, edges);
   }
-  for (const auto& policy : options.spec.list_policies()) {
-    const auto* egress = policy->get<Egress>();
-    if (egress && config.proxy.egress_policy) add_egress(*policy, *egress, edges);
+  OSM_TRY(const auto policies, catalog.list_policies_in_force());
+  for (const auto& policy : policies) {
+    if (const auto* egress = policy->get<Egress>()) add_egress(*policy, *egress, edges);
     if (const auto* ingress = policy->get<IngressBackend>()) add_ingress(*policy, *ingress, edges);
   }
   json::array list;

@@ -103,6 +103,14 @@ class MeshCatalog final : public ReplicaCatalog {
     return out;
   }
 
+  Result<SharedList<Policy>> list_policies_in_force() const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    SharedList<Policy> out;
+    for (const auto& policy : snapshot->objects->policies)
+      if (model::is_in_force(policy->key, *snapshot)) out.push_back(policy);
+    return out;
+  }
+
   Result<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());

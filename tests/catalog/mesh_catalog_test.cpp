@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <set>
 
 #include "catalog/mesh_builder.hpp"
 #include "catalog/proxy_registry.hpp"
@@ -11,6 +12,8 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
+#include "osm/values/denylist.hpp"
+#include "osm/values/egress.hpp"
 
 using namespace osm;
 using namespace osm::catalog;
@@ -154,6 +157,7 @@ TEST_SUITE("catalog::MeshCataloger") {
     SnapshotCell<model::MeshSnapshot> snapshots;
     const auto catalog = make_mesh_catalog({spec, snapshots, clock});
     CHECK(catalog->list_smi_policies().error().code == ErrorCode::kNotReady);
+    CHECK(catalog->list_policies_in_force().error().code == ErrorCode::kNotReady);
     CHECK(catalog->list_endpoints_for_service(service_name("s")).error().code ==
           ErrorCode::kNotReady);
     CHECK(catalog->check_policy(identity("a"), identity("b")).error().code == ErrorCode::kNotReady);
@@ -210,6 +214,35 @@ TEST_SUITE("catalog::MeshCataloger") {
     shop.spec.remove(key);
     shop.publish();
     CHECK(shop.catalog->get_ingress_policies_for_service(service_name("store"))->empty());
+  }
+
+  TEST_CASE("policies without an effect are not in force") {
+    Shop shop;
+    const auto in_force = [&] {
+      shop.publish();
+      std::set<std::string> out;
+      for (const auto& policy : *shop.catalog->list_policies_in_force())
+        out.insert(policy->key.str());
+      return out;
+    };
+    CHECK(in_force().empty());
+    IngressBackend edge;
+    edge.backends = {{.service = service_name("store"), .target_port = port(8081), .tls = {}}};
+    edge.networks = {"10.0.0.0/8"};
+    edge.limits_addresses = true;
+    for (const char* name : {"edge", "second"})  // the first has the port
+      shop.spec.put(Policy({kinds::kIngressBackend, kNs, name}, edge));
+    Egress out;
+    out.sources = {identity("buyer")};
+    out.ports = {{port(443), EgressProtocol::kTcp}};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "out"}, out));
+    shop.spec.put(Policy({kinds::kDenylist, kNs, "stolen"}, Denylist()));
+    CHECK(in_force() == std::set<std::string>{"Denylist shop/stolen", "Egress shop/out",
+                                              "IngressBackend shop/edge"});
+    MeshConfig config;
+    config.proxy.egress = true;  // everybody may call everything outside
+    shop.spec.set_mesh_config(config);
+    CHECK(in_force() == std::set<std::string>{"Denylist shop/stolen", "IngressBackend shop/edge"});
   }
 
   TEST_CASE("a service that no provider knows has no endpoints, which is no error") {

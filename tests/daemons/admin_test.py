@@ -262,6 +262,9 @@ class Admin(ShopTest):
         self.write(
             "nothing.yaml",
             objects.target("shop", "nothing", "web", [("shop", "api")], ("HTTPRouteGroup", "missing", ["read"])),
+            objects.ingress_backend(  # "in" has the port
+                "shop", "second", {("api", 8080): {"protocol": "http"}}, ("IPRange", "203.0.113.0/24")
+            ),
         )
         wait_for("it is read", lambda: "shop/nothing" in self.osm("problems")[1])
         code, out, _ = self.osm("graph")
