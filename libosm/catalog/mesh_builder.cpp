@@ -294,25 +294,21 @@ void MeshBuilder::refresh_services(const SpecChanges& spec, const std::set<Servi
   next_.changes.services = edit.finish();
 }
 
-RouteObjects MeshBuilder::route_objects() const {
-  RouteObjects out;
-  for (const auto& group : next_.objects->http_routes) out.http.emplace(group->name, group);
-  for (const auto& route : next_.objects->tcp_routes) out.tcp.emplace(route->name, route);
-  return out;
-}
-
 // Result: the identities that a changed target names, or named before.
 std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) {
-  std::set<ServiceIdentity> concerned;
-  if (spec.targets.empty() && !spec.routes) return concerned;
-  const RouteObjects routes = route_objects();
+  std::set<smi::ObjectName> stale = spec.targets;
+  for (const auto& [key, present] : spec.objects)
+    for (const auto& reader : next_.index.readers_of(key))  // others have changed themselves
+      if (reader->is(kinds::kTrafficTarget)) stale.emplace(reader->ns, reader->name);
   TableEdit edit(next_.targets);
-  for (const smi::ObjectName& name : spec.targets) edit.remove(name);  // unless it is still there:
-  for (const auto& target : next_.objects->targets)
-    if (spec.routes || spec.targets.contains(target->name)) {
-      step_();
-      edit.put(resolve_target(*target, routes));
-    }
+  for (const smi::ObjectName& name : stale) {
+    step_();
+    if (const auto target = next_.objects->targets.find(name))
+      edit.put(resolve_target(*target, *next_.objects));
+    else
+      edit.remove(name);
+  }
+  std::set<ServiceIdentity> concerned;
   for (const auto& [name, after] : edit.edits()) {
     if (const auto before = edit.before().find(name)) add_parties(*before, concerned);
     if (after) add_parties(*after, concerned);

@@ -127,7 +127,6 @@ class MeshBuilder {
 
   bool refuses(const Endpoint& endpoint) const;
   std::shared_ptr<const endpoint::MergedService> served(const ServiceName& service) const;
-  RouteObjects route_objects() const;
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 
   std::function<void()> step_ = [] {};

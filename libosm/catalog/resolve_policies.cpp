@@ -55,7 +55,7 @@ RoutePolicy route_policy(const smi::ObjectName& group, const smi::HttpMatch& mat
   return {match.name, match.path_regex, match.methods, match.headers, group};
 }
 
-TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes) {
+TargetEntry resolve_target(const smi::TrafficTarget& target, const SpecSnapshot& objects) {
   TargetEntry out{.destination = identity_of(target.destination), .policy = {}};
   InboundTrafficPolicy& policy = out.policy;
   policy.target = target.name;
@@ -70,14 +70,14 @@ TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects&
   for (const smi::TrafficTargetRule& rule : target.rules) {
     const smi::ObjectName name{target.name.ns, rule.name};
     if (rule.kind == smi::RouteKind::kHttpRouteGroup) {
-      if (const auto* group = find_in(routes.http, name)) add_matches(rule, **group, out);
+      if (const auto group = objects.http_routes.find(name)) add_matches(rule, *group, out);
       continue;
     }
-    const auto* route = find_in(routes.tcp, name);
+    const auto route = objects.tcp_routes.find(name);
     if (!route) return nothing;  // its ports bound the HTTP grants, and nobody knows them
     policy.tcp = true;
-    any_port |= (*route)->ports.empty();
-    ports.insert((*route)->ports.begin(), (*route)->ports.end());
+    any_port |= route->ports.empty();
+    ports.insert(route->ports.begin(), route->ports.end());
   }
   // A TCPRoute without a port list means any port; so does its union with others.
   if (!any_port) policy.tcp_ports.assign(ports.begin(), ports.end());

@@ -14,18 +14,13 @@
 
 namespace osm::inline v1::catalog {
 
-struct RouteObjects {
-  std::map<smi::ObjectName, std::shared_ptr<const smi::HttpRouteGroup>> http;
-  std::map<smi::ObjectName, std::shared_ptr<const smi::TcpRoute>> tcp;
-};
-
 // The requests of one match of a group.
 RoutePolicy route_policy(const smi::ObjectName& group, const smi::HttpMatch& match);
 
 // The routes and ports that a target's rules grant, in written order, each once. A rule whose
 // HTTPRouteGroup or match is missing grants nothing; a target with a missing TCPRoute grants
-// nothing at all. The specification reports what is missing.
-model::TargetEntry resolve_target(const smi::TrafficTarget& target, const RouteObjects& routes);
+// nothing at all. The specification reports what is missing. `objects`: has the routes.
+model::TargetEntry resolve_target(const smi::TrafficTarget& target, const SpecSnapshot& objects);
 
 // Index of services and targets by identity, to find everything that a change concerns without a
 // scan.

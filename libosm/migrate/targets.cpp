@@ -21,13 +21,6 @@ using Targets = std::vector<std::shared_ptr<const smi::TrafficTarget>>;
 
 constexpr std::string_view kPathsAnnotation = "openservicemesh.io/http-paths";
 
-catalog::RouteObjects routes_of(const Mesh& mesh) {
-  catalog::RouteObjects routes;
-  for (const auto& group : mesh.view.http_routes) routes.http.emplace(group->name, group);
-  for (const auto& route : mesh.view.tcp_routes) routes.tcp.emplace(route->name, route);
-  return routes;
-}
-
 bool has_tcp_rule(const smi::TrafficTarget& target) {
   return std::any_of(target.rules.begin(), target.rules.end(),
                      [](const auto& rule) { return rule.kind == smi::RouteKind::kTcpRoute; });
@@ -37,9 +30,9 @@ bool has_tcp_rule(const smi::TrafficTarget& target) {
 
 class TcpPorts {
  public:
-  TcpPorts(const Mesh& mesh, const catalog::RouteObjects& routes) : mesh_(mesh) {
+  explicit TcpPorts(const Mesh& mesh) : mesh_(mesh) {
     for (const auto& target : mesh.view.targets)
-      if (const auto entry = catalog::resolve_target(*target, routes); entry.policy.tcp)
+      if (const auto entry = catalog::resolve_target(*target, mesh.view); entry.policy.tcp)
         granted_[entry.destination].push_back(entry.policy);
   }
 
@@ -76,8 +69,8 @@ class TcpPorts {
   std::map<ServiceIdentity, std::vector<InboundTrafficPolicy>> granted_;
 };
 
-void compare_tcp(const Mesh& mesh, const catalog::RouteObjects& routes, Differences& out) {
-  const TcpPorts ports(mesh, routes);
+void compare_tcp(const Mesh& mesh, Differences& out) {
+  const TcpPorts ports(mesh);
   for (const auto& target : mesh.view.targets) {
     if (has_tcp_rule(*target)) continue;
     const auto closed = ports.closed(*target);
@@ -146,10 +139,10 @@ bool may_overlap(const Route& a, const Route& b) {
          headers_overlap(a.match, b.match);
 }
 
-void compare_overlaps(const Mesh& mesh, const catalog::RouteObjects& routes, Differences& out) {
+void compare_overlaps(const Mesh& mesh, Differences& out) {
   std::map<ServiceIdentity, std::vector<model::TargetEntry>> by_destination;
   for (const auto& target : mesh.view.targets)
-    if (auto entry = catalog::resolve_target(*target, routes); !entry.policy.sources.empty())
+    if (auto entry = catalog::resolve_target(*target, mesh.view); !entry.policy.sources.empty())
       by_destination[entry.destination].push_back(std::move(entry));
   std::set<std::pair<smi::ObjectName, smi::ObjectName>> reported;
   for (const auto& [destination, entries] : by_destination) {
@@ -219,19 +212,19 @@ std::string first_field(const Object& group, const std::set<std::string>& matche
   return "spec.matches";
 }
 
-void compare_paths(const Mesh& mesh, const catalog::RouteObjects& routes, Differences& out) {
+void compare_paths(const Mesh& mesh, Differences& out) {
   std::map<smi::ObjectName, Concerned> groups;
   for (const auto& target : mesh.view.targets) {
     const auto services = undecided_services(mesh, target->destination);
     if (services.empty() || target->sources.empty()) continue;
     for (const smi::TrafficTargetRule& rule : target->rules) {
-      const auto at = routes.http.find({target->name.ns, rule.name});
-      if (rule.kind != smi::RouteKind::kHttpRouteGroup || at == routes.http.end()) continue;
+      const auto group = mesh.view.http_routes.find({target->name.ns, rule.name});
+      if (rule.kind != smi::RouteKind::kHttpRouteGroup || !group) continue;
       Concerned found;
-      add_matches(rule, *at->second, found);
+      add_matches(rule, *group, found);
       if (found.matches.empty()) continue;
-      groups[at->first].matches.merge(found.matches);
-      groups[at->first].services.insert(services.begin(), services.end());
+      groups[group->name].matches.merge(found.matches);
+      groups[group->name].services.insert(services.begin(), services.end());
     }
   }
   for (const auto& [name, concerned] : groups) {
@@ -255,10 +248,9 @@ void compare_paths(const Mesh& mesh, const catalog::RouteObjects& routes, Differ
 
 void compare_targets(const Mesh& mesh, Differences& out) {
   if (mesh.before.permissive) return;  // TrafficTargets have no effect, in neither of the two
-  const catalog::RouteObjects routes = routes_of(mesh);
-  compare_tcp(mesh, routes, out);
-  compare_overlaps(mesh, routes, out);
-  compare_paths(mesh, routes, out);
+  compare_tcp(mesh, out);
+  compare_overlaps(mesh, out);
+  compare_paths(mesh, out);
 }
 
 }  // namespace osm::inline v1::migrate

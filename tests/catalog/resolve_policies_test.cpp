@@ -16,13 +16,12 @@ namespace {
 
 const ObjectKey kTarget{kinds::kTrafficTarget, kNs, "t"};
 
-RouteObjects route_objects() {
-  RouteObjects out;
-  out.http[{kNs, "web"}] =
-      std::make_shared<const smi::HttpRouteGroup>(routes("web", {"books", "buy", "admin"}));
+SpecSnapshot route_objects() {
+  SpecSnapshot out;
+  out.http_routes = shared(std::vector{routes("web", {"books", "buy", "admin"})});
   const auto tcp = [&](const char* name, std::vector<Port> ports) {
-    out.tcp[{kNs, name}] = std::make_shared<const smi::TcpRoute>(
-        smi::TcpRoute{.name = {kNs, name}, .ports = std::move(ports)});
+    out.tcp_routes = out.tcp_routes.with(std::make_shared<const smi::TcpRoute>(
+        smi::TcpRoute{.name = {kNs, name}, .ports = std::move(ports)}));
   };
   tcp("mysql", {port(3306)});
   tcp("both", {port(3307), port(3306)});
