@@ -44,25 +44,6 @@ std::set<std::string> monitored(const model::MeshSnapshot& mesh) {
   return {mesh.objects->namespaces.begin(), mesh.objects->namespaces.end()};
 }
 
-// Adds the identities that may call one of the Services, or an apex that splits to it. An account,
-// and a namespace with idle Services, is visited once.
-void add_clients(const std::vector<ServiceName>& names, const Table<ServiceEntry>& services,
-                 const PolicyIndex& index, std::set<ServiceIdentity>& out) {
-  std::set<ServiceIdentity> accounts;
-  std::set<std::string> idle_namespaces;
-  const auto add = [&](const ServiceName& name) {
-    const auto entry = services.find(name);
-    if (!entry) return;
-    accounts.insert(entry->identities.begin(), entry->identities.end());
-    if (entry->idle) idle_namespaces.insert(name.ns);
-  };
-  for (const ServiceName& name : names) {
-    add(name);
-    if (const auto entry = services.find(name)) std::ranges::for_each(entry->apexes, add);
-  }
-  out.merge(index.clients_of(accounts, idle_namespaces));
-}
-
 void add_parties(const model::TargetEntry& target, std::set<ServiceIdentity>& out) {
   out.insert(target.destination);
   out.insert(target.policy.sources.begin(), target.policy.sources.end());
@@ -320,14 +301,23 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
 void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
                                    const ServiceTable& services_before, bool mode_changed) {
   const bool outdated = !concerned.empty() || !next_.changes.services.empty();
-  std::vector<ServiceName> services;
-  for (const ServiceName& name : next_.changes.services)
-    if (matters_to_policy(services_before.find(name), next_.services.find(name))) {
-      services.push_back(name);
-      for (const auto& client : next_.index.clients_of(name)) concerned.insert(*client);  // before
-    }
+  std::set<ServiceIdentity> called;  // behind the services now, and behind their apexes
+  std::set<std::string> idle_namespaces;
+  const auto add_called = [&](const ServiceEntry& service) {
+    called.insert(service.identities.begin(), service.identities.end());
+    if (service.idle) idle_namespaces.insert(service.name.ns);
+  };
+  for (const ServiceName& name : next_.changes.services) {
+    const auto now = next_.services.find(name);
+    if (!matters_to_policy(services_before.find(name), now)) continue;
+    for (const auto& client : next_.index.clients_of(name)) concerned.insert(*client);  // before
+    if (!now) continue;
+    add_called(*now);
+    for (const ServiceName& apex : now->apexes)
+      if (const auto entry = next_.services.find(apex)) add_called(*entry);
+  }
   if (outdated) index_ = PolicyIndex(next_.targets, next_.services);
-  add_clients(services, next_.services, index_, concerned);
+  concerned.merge(index_.clients_of(called, idle_namespaces));
 
   TableEdit edit(next_.policies);
   if (next_.config.proxy.permissive) {
