@@ -293,7 +293,7 @@ class EgressResolver {
     }
     const bool in_force = !objects_.config->proxy.egress;
     EgressGrant grant{
-        {policy.key, "spec", in_force}, egress.ports, egress.hosts, egress.networks, {}, {}, {}, {}};
+        {policy.key, "spec", in_force}, egress.ports, egress.hosts, egress.networks, {}};
     leave_out_mesh(policy.key.ns, grant, report);
     add_routes(policy.key.ns, egress, grant, report);
     if (!add_setting(policy.key.ns, egress, grant, report)) return;

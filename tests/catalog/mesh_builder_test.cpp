@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "base/feed.hpp"
+#include "index_checks.hpp"
 #include "lib/run.hpp"
 #include "mesh_values.hpp"
 #include "osm/testing/memory_endpoints_provider.hpp"
@@ -77,90 +77,19 @@ struct Shop : Mesh {
   SnapshotPtr last;
 };
 
-template <class V>
-void check_same_content(const Table<V>& a, const Table<V>& b) {
-  REQUIRE(a.size() == b.size());
-  for (auto left = a.begin(), right = b.begin(); left != a.end(); ++left, ++right)
-    CHECK(**left == **right);
-}
-
 void check_same_content(const model::MeshSnapshot& a, const model::MeshSnapshot& b) {
   CHECK(a.config == b.config);
   CHECK(a.hash == b.hash);
-  check_same_content(a.services, b.services);
-  check_same_content(a.endpoints, b.endpoints);
-  check_same_content(a.policies, b.policies);
-  check_same_content(a.workloads, b.workloads);
-  check_same_content(a.targets, b.targets);
-  check_same_content(a.clients, b.clients);
-  check_same_content(a.telemetries, b.telemetries);
+  check_same_table(a.services, b.services);
+  check_same_table(a.endpoints, b.endpoints);
+  check_same_table(a.policies, b.policies);
+  check_same_table(a.workloads, b.workloads);
+  check_same_table(a.targets, b.targets);
+  check_same_table(a.clients, b.clients);
+  check_same_table(a.telemetries, b.telemetries);
   CHECK(*a.permissive_upstreams == *b.permissive_upstreams);
   CHECK(*a.problems == *b.problems);
   CHECK(*a.denied == *b.denied);
-}
-
-// Compares the indices of meshes whenever they should be equal.
-class IndexChecks {
- public:
-  void check(const model::MeshSnapshot& a, const model::MeshSnapshot& b) {
-    note_keys(a);
-    for (const model::EntryKey& entry : entries_)
-      check_same_content(a.index.objects_of(entry), b.index.objects_of(entry));
-    for (const ObjectKey& object : objects_)
-      check_same_content(a.index.readers_of(object), b.index.readers_of(object));
-    for (const ServiceName& service : names_in<ServiceName>(entries_))
-      check_same_content(a.index.clients_of(service), b.index.clients_of(service));
-  }
-
- private:
-  // Removed objects and entries stay: nothing may be left of them.
-  void note_keys(const model::MeshSnapshot& mesh) {
-    for (const ObjectKey& object : model::differing({}, *mesh.objects)) {
-      const model::Links links = model::links_of(object, *mesh.objects);
-      entries_.insert(links.entries.begin(), links.entries.end());
-      objects_.insert(links.reads.begin(), links.reads.end());
-      for (const model::EntryKey& entry : links.entries)
-        CHECK(mesh.index.objects_of(entry).find(object));
-    }
-  }
-
-  std::set<model::EntryKey> entries_;
-  std::set<ObjectKey> objects_;
-};
-
-// Collects the objects of origins.
-struct OriginObjects {
-  std::set<ObjectKey> objects{};
-
-  template <class Part>
-  void add(const Part&) {}
-  friend void feed(OriginObjects& found, const model::Origin& origin) {
-    if (!origin.object.kind.empty()) found.objects.insert(origin.object);
-  }
-};
-
-// The object of each origin has the entry of the origin.
-template <class V, class ToKey>
-void check_origins(const model::MeshSnapshot& mesh, const Table<V>& table, ToKey key_of) {
-  for (const auto& entry : table) {
-    OriginObjects found;
-    osm::feed(found, *entry);
-    for (const ObjectKey& object : found.objects) {
-      CAPTURE(object.str());
-      const std::set<model::EntryKey> entries = model::entries_of(object, mesh);
-      CHECK((entries.contains(key_of(*entry)) || entries.contains(model::EntryKey())));
-    }
-  }
-}
-
-void check_origins(const model::MeshSnapshot& mesh) {
-  const auto key = [](const auto& entry) -> model::EntryKey { return entry.key(); };
-  check_origins(mesh, mesh.services, key);
-  check_origins(mesh, mesh.clients, key);
-  check_origins(mesh, mesh.telemetries, key);
-  check_origins(mesh, mesh.targets, key);
-  check_origins(mesh, mesh.workloads,
-                [](const auto& entry) -> model::EntryKey { return entry.workload.name; });
 }
 
 // Adds the keys that differ. The others keep their pointers.

@@ -221,8 +221,8 @@ TEST_SUITE("catalog::MeshCataloger") {
     const auto in_force = [&] {
       shop.publish();
       std::set<std::string> out;
-      for (const auto& policy : *shop.catalog->list_policies_in_force())
-        out.insert(policy->key.str());
+      const auto policies = shop.catalog->list_policies_in_force();
+      for (const auto& policy : *policies) out.insert(policy->key.str());
       return out;
     };
     CHECK(in_force().empty());
