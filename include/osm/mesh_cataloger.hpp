@@ -41,10 +41,6 @@ class OSM_API MeshReader {
   // Every TrafficTarget, resolved, one entry per source.
   virtual Result<std::vector<TrafficPolicy>> list_smi_policies() const = 0;
 
-  // Policies as MeshSpec::list_policies() lists them, without those that have no effect: a setting
-  // of the MeshConfig turns them off, another object comes first, or all that they name is missing.
-  virtual Result<SharedList<Policy>> list_policies_in_force() const = 0;
-
   // Endpoints that clients are sent, of all providers, merged. Left out are unhealthy ones, and for
   // some seconds those whose proxies do not serve them yet (docs/adr/0071). Empty: the service is
   // known and has none that is left.
@@ -89,6 +85,10 @@ class OSM_API MeshCataloger : public MeshReader, public ProxyRegistry {
   // An unknown destination is no failure: the call to it is denied. Failure: as MeshReader's (the
   // source), and kInvalidArgument for a question that cannot be read, as one without a port.
   virtual Result<Explanation> explain(const CallQuestion& question) const = 0;
+  // Policies as MeshSpec::list_policies() lists them, without those that have no effect: a setting
+  // of the MeshConfig turns them off, another object comes first, or all that they name is missing.
+  // Failure: as MeshReader's.
+  virtual Result<SharedList<Policy>> list_policies_in_force() const = 0;
   // Participants of the mesh: proxies with an issued certificate that are connected, to any
   // replica, and whose workloads have endpoints. Ordered. For reports only; never a filter.
   virtual std::vector<ProxyId> list_participants() const = 0;

@@ -103,14 +103,6 @@ class MeshCatalog final : public ReplicaCatalog {
     return out;
   }
 
-  Result<SharedList<Policy>> list_policies_in_force() const override {
-    OSM_TRY(const SnapshotPtr snapshot, current());
-    SharedList<Policy> out;
-    for (const auto& policy : snapshot->objects->policies)
-      if (model::is_in_force(policy->key, *snapshot)) out.push_back(policy);
-    return out;
-  }
-
   Result<std::vector<Endpoint>> list_endpoints_for_service(
       const ServiceName& service) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
@@ -191,6 +183,14 @@ class MeshCatalog final : public ReplicaCatalog {
     OSM_TRY(Explanation told, explain::explain(*snapshot, question, accounts, left_out));
     note_connections(*snapshot, told);
     return told;
+  }
+
+  Result<SharedList<Policy>> list_policies_in_force() const override {
+    OSM_TRY(const SnapshotPtr snapshot, current());
+    SharedList<Policy> out;
+    for (const auto& policy : snapshot->objects->policies)
+      if (model::is_in_force(policy->key, *snapshot)) out.push_back(policy);
+    return out;
   }
 
   std::vector<ProxyId> list_participants() const override {
