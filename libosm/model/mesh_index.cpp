@@ -106,16 +106,17 @@ std::set<EntryKey> entries_of(const Workload& workload, const MeshSnapshot& mesh
 
 SharedList<WorkloadEntry> workloads_in(const std::set<EntryKey>& entries,
                                        const MeshSnapshot& mesh) {
-  const bool everything = entries.contains(EntryKey());
-  const auto has = [&](const auto& name) { return entries.contains(EntryKey(name)); };
-  const auto is_read = [&](const ServiceName& service) {
-    const auto entry = mesh.services.find(service);
-    return has(service) || (entry && std::ranges::any_of(entry->apexes, has));
-  };
+  std::set<EntryKey> read = entries;
+  for (const EntryKey& key : entries)
+    if (const auto* apex = std::get_if<ServiceName>(&key))
+      if (const auto entry = mesh.services.find(*apex); entry && entry->split)
+        for (const WeightedCluster& backend : *entry->split) read.insert(backend.service);
+  const bool everything = read.contains(EntryKey());
+  const auto is_read = [&](const auto& name) { return read.contains(EntryKey(name)); };
   SharedList<WorkloadEntry> out;
   for (const auto& entry : mesh.workloads) {
     const Workload& workload = entry->workload;
-    if (everything || has(identity_of(workload.account)) || has(workload.name) ||
+    if (everything || is_read(identity_of(workload.account)) || is_read(workload.name) ||
         std::ranges::any_of(workload.services, is_read))
       out.push_back(entry);
   }
