@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kProxiesToJudgeMemory = 1000;
 
-// To one proxy over delta xDS, however many Services the mesh has (docs/adr/0037).
+// To one proxy over delta xDS, however many Services the mesh has.
 constexpr std::uint64_t kMostBytesOfChangedService = 4096;
 
 bool is_changed_service(const std::string& count) {

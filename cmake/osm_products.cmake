@@ -58,7 +58,7 @@ if(OSM_SHARED)
 endif()
 osm_product(osm
   ROOMS base model machines spec endpoint certificate explain catalog translate ads
-        root_rotation nack_provenance inject migrate control_plane
+        root_rotation nack_provenance inject migrate backend control_plane
   HIDDEN osm_boost_json
   PRIVATE osm::envoy_api gRPC::grpc++ protobuf::libprotobuf re2::re2 yaml-cpp fmt::fmt
           OpenSSL::Crypto Threads::Threads)

@@ -7,7 +7,6 @@
 #include "daemon.hpp"
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/cert_manager.hpp"
-#include "osm/certificate/directory_ca.hpp"
 #include "osm/certificate/vault.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
@@ -20,30 +19,17 @@ using IssuerPtr = std::shared_ptr<certificate::Issuer>;
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-Result<std::unique_ptr<certificate::CaStore>> open_etcd(const LoadCaOptions& with,
-                                                        const std::string& below = "") {
-  etcd::CaStoreOptions etcd = etcd_of(with.options.ca, with.runtime);
-  etcd.key += below;
-  return etcd::make_ca_store(std::move(etcd));
-}
-
-// One machine's, and never shared: replicas elsewhere would not know it.
-Result<std::unique_ptr<certificate::CaStore>> open_directory(const LoadCaOptions& with) {
-  if (with.directory.empty())
-    return invalid("--ca-store directory: this daemon keeps none; take kubernetes or etcd");
-  return certificate::open_directory_ca_store(with.directory);
-}
-
 // The store that the flags choose.
 Result<std::unique_ptr<certificate::CaStore>> open_store(const LoadCaOptions& with) {
   const CaOptions& options = with.options.ca;
   const std::string preset = with.cluster ? "kubernetes" : "directory";
   const std::string& store = options.ca_store.empty() ? preset : options.ca_store;
-  if (store == "etcd") return open_etcd(with);
-  if (store == "directory") return open_directory(with);
-  if (with.cluster)
-    return kubernetes::make_ca_store(*with.cluster, with.options.osm_namespace, options.ca_secret);
-  return invalid("--ca-store kubernetes: the mesh is not on Kubernetes; take directory or etcd");
+  if (store == "etcd") return etcd::make_ca_store(etcd_of(options, with.runtime));
+  if (with.cluster && store == "directory")
+    return invalid("--ca-store directory: this daemon keeps none; take kubernetes or etcd");
+  if (!with.cluster && store == "kubernetes")
+    return invalid("--ca-store kubernetes: the mesh is not on Kubernetes; take directory or etcd");
+  return with.backend.ca_store({kOwnRoot, options.ca_secret});
 }
 
 Result<std::string> read_pem(const std::string& path) {
@@ -138,17 +124,6 @@ Result<IssuerPtr> make_vault_ca(const LoadCaOptions& with, const VaultProvider& 
   return IssuerPtr(ca, ca->issuer.get());
 }
 
-// Our own CA: where the object says, and where there are no Secrets as this daemon's own is kept.
-Result<std::unique_ptr<certificate::CaStore>> open_store_of_root(const LoadCaOptions& with,
-                                                                 const std::string& name,
-                                                                 const TresorProvider& described) {
-  if (with.cluster)
-    return kubernetes::make_ca_store(*with.cluster, described.secret_namespace,
-                                     described.secret_name);
-  if (with.options.ca.ca_store == "etcd") return open_etcd(with, "/roots/" + name);
-  return open_directory(with);
-}
-
 }  // namespace
 
 etcd::CaStoreOptions etcd_of(const CaOptions& options, OwnRuntime& runtime) {
@@ -178,7 +153,7 @@ Result<IssuerPtr> load_ca(const LoadCaOptions& with) {
         with, options.vault,
         options.vault_ca_file.empty() ? vault::Source() : vault::from_file(options.vault_ca_file));
   OSM_TRY(const auto store, open_store(with));
-  OSM_TRY(certificate::KnownCa known, known_ca(with.record, kOwnRoot));
+  OSM_TRY(certificate::KnownCa known, known_ca(*with.backend.root_rotation, kOwnRoot));
   const certificate::CaOptions ca{*store, trust_domain, with.runtime.clock, std::move(known)};
   if (own) {
     OSM_TRY(import_own_ca(with, ca));
@@ -205,8 +180,9 @@ Result<IssuerPtr> open_root(const LoadCaOptions& with, const AllowedRoot& root) 
   if (const auto* cert_manager = std::get_if<CertManagerProvider>(&described.provider))
     return use_cert_manager(with, described.trust_domain, *cert_manager, "");
   OSM_TRY(const auto store,
-          open_store_of_root(with, described.name, std::get<TresorProvider>(described.provider)));
-  OSM_TRY(certificate::KnownCa known, known_ca(with.record, described.name));
+          with.backend.ca_store(
+              {described.name, std::get<TresorProvider>(described.provider).secret_name}));
+  OSM_TRY(certificate::KnownCa known, known_ca(*with.backend.root_rotation, described.name));
   return use_store({*store, described.trust_domain, with.runtime.clock, std::move(known)});
 }
 

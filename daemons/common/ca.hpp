@@ -13,6 +13,7 @@
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/backend.hpp"
 #include "osm/runtime/own_runtime.hpp"
 
 namespace osm::daemon {
@@ -24,9 +25,8 @@ etcd::CaStoreOptions etcd_of(const CaOptions& options, OwnRuntime& runtime);
 struct LoadCaOptions {
   const MeshOptions& options;
   OwnRuntime& runtime;
-  TextRecord& record;                      // a CA that it knows is loaded and never created
-  kubernetes::Cluster* cluster = nullptr;  // where the mesh is one of Kubernetes
-  std::string directory{};                 // where one machine keeps its CA; empty: it does not
+  const Backend& backend;        // a CA that its record knows is loaded and never created
+  kubernetes::Cluster* cluster;  // null: the mesh is not on Kubernetes
 };
 
 // Failure: as the store's, the record's or the issuer's, with the remedy; kInvalidArgument: a store
@@ -36,7 +36,7 @@ Result<std::shared_ptr<certificate::Issuer>> load_ca(const LoadCaOptions& with);
 // The Vault hosts, token files and Secrets that a MeshRootCertificate may name, as the flags say.
 RootRules root_rules(const LoadCaOptions& with);
 
-// The CA of a MeshRootCertificate, of the object's trust domain; `directory` is its own.
+// The CA of a MeshRootCertificate, of the object's trust domain.
 // Failure, thread, blocking: as above.
 Result<std::shared_ptr<certificate::Issuer>> open_root(const LoadCaOptions& with,
                                                        const AllowedRoot& root);

@@ -14,7 +14,8 @@
 #include "freshness_watch.hpp"
 #include "grpc_log.hpp"
 #include "join_server.hpp"
-#include "mesh_source.hpp"
+#include "mesh.hpp"
+#include "mesh_upkeep.hpp"
 #include "options.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
@@ -42,11 +43,10 @@ class Controller final : public daemon::Daemon {
 
   ~Controller() override {
     if (roots_) roots_->stop();
-    if (!mesh_) return;
-    // The source's upkeep uses the control plane, and its webhook the manager of certificates.
-    // Both are destroyed first.
-    mesh_->stop_upkeep();
-    mesh_->stop_webhook(std::chrono::milliseconds(0));
+    // The upkeep uses the control plane, and its servers the manager of certificates.
+    if (!upkeep_) return;
+    upkeep_->stop();
+    upkeep_->stop_servers(std::chrono::milliseconds(0));
   }
 
   Status start(daemon::Startup& startup) {
@@ -57,7 +57,7 @@ class Controller final : public daemon::Daemon {
   }
 
   std::vector<std::pair<const char*, std::string>> facts() const override {
-    return {{"mesh", options_.mesh()},
+    return {{"mesh", mesh_->backend().objects_in},
             {"state_dir", options_.state_dir},
             {"ads_address", control_plane_->ads_address()},
             {"admin_address", admin_->address().str()}};
@@ -72,7 +72,7 @@ class Controller final : public daemon::Daemon {
 
   std::optional<daemon::MeshVersion> mesh() const override {
     const ControlPlaneStatus status = control_plane_->status();
-    return daemon::MeshVersion{.replica = mesh_->replica(),
+    return daemon::MeshVersion{.replica = mesh_->backend().replica,
                                .generation = status.generation,
                                .hash = status.mesh_hash,
                                .stale = freshness_->state().stale(),
@@ -83,6 +83,8 @@ class Controller final : public daemon::Daemon {
   // makes the controller not ready: certificates that were signed before stay in use.
   std::vector<Problem> problems() const override {
     std::vector<Problem> problems = control_plane_->status().problems;
+    if (upkeep_)
+      for (Problem& problem : upkeep_->problems()) problems.push_back(std::move(problem));
     for (Problem& problem : mesh_->problems()) problems.push_back(std::move(problem));
     if (auto silent = daemon::problem_of(*signer_))
       problems.insert(problems.begin(), *std::move(silent));
@@ -95,53 +97,38 @@ class Controller final : public daemon::Daemon {
     const auto ask_others = std::chrono::steady_clock::now() + options_.shutdown_delay;
     stopping_ = true;  // not ready, while everything is served
     roots_->stop();
-    mesh_->stop_upkeep();
+    if (upkeep_) upkeep_->stop();
     // A proxy whose stream ended earlier could come back here.
-    if (options_.on_kubernetes()) std::this_thread::sleep_until(ask_others);
+    if (upkeep_) std::this_thread::sleep_until(ask_others);
     daemon::report(runtime_.log, control_plane_->shutdown(kEndOfStreams));
     daemon::report(runtime_.log, admin_->stop(deadline / 8));
     daemon::report(runtime_.log, join_->stop(deadline / 8));
-    mesh_->stop_webhook(deadline / 4);
+    if (upkeep_) upkeep_->stop_servers(deadline / 4);
   }
 
  private:
   Status start_mesh(daemon::Startup& startup) {
-    OSM_TRY(mesh_, options_.on_kubernetes() ? make_kubernetes_source(options_, runtime_)
-                   : !options_.mesh_etcd.empty()
-                       ? make_etcd_source(options_, runtime_, startup)
-                       : make_directory_source(options_, runtime_, startup));
+    OSM_TRY(mesh_, Mesh::start(options_, runtime_, startup));
     freshness_ =
         std::make_unique<FreshnessWatch>(FreshnessOptions{.board = mesh_->board(),
-                                                          .replica = mesh_->replica(),
+                                                          .replica = mesh_->backend().replica,
                                                           .runtime = runtime_,
                                                           .stale_after = options_.stale_after});
     mesh_config_ = daemon::follow_log_level(mesh_->spec(), runtime_, options_.log_level);
     return {};
   }
 
-  // For a CA in this directory, where the mesh is not on Kubernetes.
-  daemon::LoadCaOptions ca(const std::string& directory) const {
-    return {.options = options_,
-            .runtime = runtime_,
-            .record = mesh_->rotation_record(),
-            .cluster = mesh_->cluster(),
-            .directory = mesh_->cluster() ? "" : state_.file(directory)};
-  }
-
   Status start_certificates(daemon::Startup& startup) {
-    OSM_TRY(auto own,
-            startup.wait_for(daemon::kAuthority, [this] { return daemon::load_ca(ca("ca")); }));
+    const daemon::LoadCaOptions ca{options_, runtime_, mesh_->backend(), mesh_->cluster()};
+    OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
     const RootRotationOptions rotation{
         .runtime = daemon::with_executors(runtime_, runtime_.executor, rotating_),
         .spec = mesh_->spec(),
-        .record = mesh_->rotation_record(),
+        .record = *mesh_->backend().root_rotation,
         .board = mesh_->board(),
         .own = std::move(own),
-        .rules = daemon::root_rules(ca("ca")),
-        .open =
-            [this](const AllowedRoot& root) {
-              return daemon::open_root(ca("roots/" + root.object().name), root);
-            },
+        .rules = daemon::root_rules(ca),
+        .open = [ca](const AllowedRoot& root) { return daemon::open_root(ca, root); },
         .trust_domain = options_.trust_domain,
         .proxy_recall_interval = options_.proxy_recall_interval,
         .max_wait = options_.rotation_max_wait};
@@ -185,17 +172,16 @@ class Controller final : public daemon::Daemon {
                                  .root_rotation = roots_.get(),
                                  .max_transport_bytes = options_.ads_memory_mb << 20,
                                  .board = mesh_->board(),
-                                 .replica = mesh_->replica(),
+                                 .replica = mesh_->backend().replica,
                                  .rebalance = options_.rebalance,
                                  .drained = &mesh_->drained(),
                                  .admits = [this] { return freshness_->state().admits(); }}));
-    OSM_TRY(mesh_->start_upkeep(*control_plane_, *manager_, *roots_, startup));
-    roots_->follow({.manager = *manager_,
-                    .kept_lag = [this] { return mesh_->kept_lag(); },
-                    .on_trust_domains =
-                        [this](const TrustDomains& trust_domains) {
-                          return mesh_->set_trust_domains(trust_domains);
-                        }});
+    if (options_.on_kubernetes()) {
+      OSM_TRY(upkeep_,
+              MeshUpkeep::start({options_, runtime_, *mesh_, *control_plane_, *manager_, *roots_},
+                                startup));
+    }
+    roots_->follow(upkeep_ ? upkeep_->participants() : RotationParticipants{.manager = *manager_});
     return {};
   }
 
@@ -204,13 +190,13 @@ class Controller final : public daemon::Daemon {
                              .control_plane = *control_plane_,
                              .spec = mesh_->spec(),
                              .certificates = *manager_,
-                             .store = &mesh_->store(),
+                             .store = mesh_->backend().objects.get(),
                              .workloads = &mesh_->machines(),
-                             .writer = mesh_->writer(),
+                             .writer = mesh_->backend().writer.get(),
                              .validator = mesh_->validator(),
-                             .objects_in = options_.mesh(),
+                             .objects_in = mesh_->backend().objects_in,
                              .root_rotation = roots_.get(),
-                             .join_tokens = mesh_->join_tokens(),
+                             .join_tokens = mesh_->backend().join_tokens.get(),
                              .drained = &mesh_->drained(),
                              .problems = [this] { return problems(); },
                              .version = kVersion,
@@ -222,7 +208,7 @@ class Controller final : public daemon::Daemon {
     OSM_TRY(admin_, net::HttpServer::start(
                         daemon::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
                         runtime_.asio(), administering_, admin_api, runtime_.log));
-    OSM_TRY(mesh_->serve_admin(admin_api));
+    if (upkeep_) OSM_TRY(upkeep_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = startup.http_address().port;
       freshness_->announce(reached);
@@ -237,7 +223,8 @@ class Controller final : public daemon::Daemon {
     if (const Status admits = freshness_->state().admits(); !admits.ok())
       missing.push_back(admits.error().message);
     if (missing.empty()) return missing;
-    for (const Problem& problem : mesh_->store().list_problems()) missing.push_back(problem.text());
+    for (const Problem& problem : mesh_->backend().objects->list_problems())
+      missing.push_back(problem.text());
     return missing;
   }
 
@@ -250,7 +237,7 @@ class Controller final : public daemon::Daemon {
   // Waits for the CAs of a rotation: issuing must not wait with it.
   net::Lane rotating_{runtime_.lanes(), {.name = "root rotation", .watched = true}};
 
-  std::unique_ptr<MeshSource> mesh_;
+  std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<FreshnessWatch> freshness_;
   Subscription mesh_config_;
   std::unique_ptr<RootRotation> roots_;
@@ -258,6 +245,7 @@ class Controller final : public daemon::Daemon {
   std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
+  std::unique_ptr<MeshUpkeep> upkeep_;  // null: not on Kubernetes
   // Waits for stores and CAs, whose own work is on `blocking`.
   net::Lane administering_{runtime_.lanes(), {.name = "admin", .bound = 4}};
   std::unique_ptr<net::HttpServer> admin_;

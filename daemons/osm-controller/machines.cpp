@@ -10,19 +10,18 @@ namespace osm::controller {
 namespace {
 
 constexpr std::size_t kMaxConfig = 64 * 1024;
-// Each replica reads the record of drained machines from the API server.
-constexpr std::chrono::seconds kClusterInterval{10};
 
 }  // namespace
 
 Result<std::unique_ptr<Machines>> Machines::start(const Options& options, OwnRuntime& runtime,
-                                                  ObjectStore& store, MeshSpec& spec,
-                                                  TextRecord& drains, Executor& records) {
+                                                  const Backend& backend, MeshSpec& spec,
+                                                  Executor& records) {
   std::unique_ptr<Machines> out(new Machines(runtime.lanes()));
   out->drained_ = vm::make_drained_machines(
-      {.record = drains,
+      {.record = *backend.drained_machines,
        .runtime = daemon::with_executors(runtime, runtime.executor, records),
-       .interval = options.on_kubernetes() ? kClusterInterval : std::chrono::seconds(1)});
+       .interval = backend.read_every});
+  ObjectStore& store = *backend.objects;
   const Runtime waiting = daemon::with_executors(runtime, runtime.executor, out->resolving_);
   out->vms_ = vm::make_vm_provider({.store = store,
                                     .mesh_spec = spec,

@@ -10,13 +10,12 @@
 #include "options.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
-#include "osm/object_store.hpp"
 #include "osm/providers/drained_machines.hpp"
 #include "osm/providers/resource_resolver.hpp"
 #include "osm/result.hpp"
+#include "osm/runtime/backend.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
-#include "osm/runtime/text_record.hpp"
 #include "osm/spec/azure_resources.hpp"
 #include "osm/spec/dns_resources.hpp"
 #include "osm/spec/vm_provider.hpp"
@@ -25,11 +24,11 @@ namespace osm::controller {
 
 class Machines {
  public:
-  // `drains`: the record of drained machines, for which `records` waits. Lifetime: all outlive it.
+  // `records` waits for the record of drained machines. Lifetime: all outlive it.
   // Failure: kInvalidArgument, an option and its remedy. Blocking: until the record was asked.
   static Result<std::unique_ptr<Machines>> start(const Options& options, OwnRuntime& runtime,
-                                                 ObjectStore& store, MeshSpec& spec,
-                                                 TextRecord& drains, Executor& records);
+                                                 const Backend& backend, MeshSpec& spec,
+                                                 Executor& records);
   ~Machines() { drained_->follow(nullptr, {}); }
 
   // In order of precedence.

@@ -41,11 +41,6 @@ struct Options : daemon::MeshOptions {
   std::vector<std::string> dns_servers;  // empty: the system's
 
   bool on_kubernetes() const { return in_cluster || !kubeconfig.empty(); }
-  // "kubernetes", the directory, or "etcd:" and the prefix.
-  std::string mesh() const {
-    if (on_kubernetes()) return "kubernetes";
-    return mesh_etcd.empty() ? mesh_dir : "etcd:" + mesh_etcd;
-  }
 };
 
 // Result: the exit code to leave with when there is nothing to run (--help, wrong usage; what is to

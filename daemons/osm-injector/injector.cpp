@@ -17,6 +17,7 @@
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/inject/injector.hpp"
+#include "osm/kubernetes/backend.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
@@ -108,41 +109,34 @@ class Injector final : public daemon::Daemon {
                                            .environment = daemon::environment(),
                                            .io = runtime_.asio(),
                                            .runtime = runtime_}));
-    store_ = kubernetes::make_store(
-        {.cluster = *cluster_,
-         .runtime = reading(),
+    backend_ = kubernetes::make_backend({.board = {.cluster = *cluster_,
+                                                   .runtime = upkeep(),
+                                                   .replica = replica_,
+                                                   .mesh_name = options_.mesh_name,
+                                                   .osm_namespace = options_.osm_namespace},
+                                         .objects = reading(),
+                                         .injects = true});
+    spec_ = spec::make_mesh_spec(
+        {.store = *backend_.objects,
          .mesh_name = options_.mesh_name,
          .osm_namespace = options_.osm_namespace,
-         .kinds = spec::mesh_kinds({kinds::kNamespace, kinds::kMeshConfig,
-                                    kinds::kMeshRootCertificate, kinds::kDenylist}),
-         .workloads = false});
-    last_config_ = kubernetes::make_mesh_config_record(*cluster_, options_.osm_namespace);
-    spec_ = spec::make_mesh_spec({.store = *store_,
-                                  .mesh_name = options_.mesh_name,
-                                  .osm_namespace = options_.osm_namespace,
-                                  .cluster_domain = options_.cluster_domain,
-                                  .log = runtime_.log,
-                                  .metrics = runtime_.metrics,
-                                  .kept_config = {{*last_config_, waiting(), false}}});  // a reader
+         .cluster_domain = options_.cluster_domain,
+         .log = runtime_.log,
+         .metrics = runtime_.metrics,
+         .kept_config = {{*backend_.last_mesh_config, waiting(), false}}});  // a reader
     mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
     return {};
   }
 
   // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
   Status start_roots(daemon::Startup& startup) {
-    record_ = kubernetes::make_rotation_record(*cluster_, options_.osm_namespace);
-    const daemon::LoadCaOptions ca{options_, runtime_, *record_, cluster_.get()};
+    const daemon::LoadCaOptions ca{options_, runtime_, backend_, cluster_.get()};
     OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
-    OSM_TRY(board_, kubernetes::make_replica_board({.cluster = *cluster_,
-                                                    .runtime = upkeep(),
-                                                    .replica = replica_,
-                                                    .mesh_name = options_.mesh_name,
-                                                    .osm_namespace = options_.osm_namespace,
-                                                    .topics = {"roots"}}));
+    OSM_TRY(board_, backend_.join());
     const RootRotationOptions rotation{
         .runtime = waiting(),
         .spec = *spec_,
-        .record = *record_,
+        .record = *backend_.root_rotation,
         .board = board_.get(),
         .own = std::move(own),
         .rules = daemon::root_rules(ca),
@@ -229,11 +223,11 @@ class Injector final : public daemon::Daemon {
   // A namespace that is not known here may be a moment old, since the API server says it is ours.
   Result<inject::InjectionNamespace> find_namespace(const std::string& name) {
     const ObjectKey key{kinds::kNamespace, "", name};
-    auto found = store_->get(key);
-    if (!found && !store_->catch_up(key, kCatchUp))
+    auto found = backend_.objects->get(key);
+    if (!found && !backend_.objects->catch_up(key, kCatchUp))
       return Error{ErrorCode::kUnavailable,
                    "Namespace " + name + ": the API server does not say what it is: try again"};
-    if (!found) found = store_->get(key);
+    if (!found) found = backend_.objects->get(key);
     // The API server asks about namespaces of the mesh only. One that is still not known was taken
     // out just now, or this replica has not read a restored cluster yet.
     if (!found)
@@ -262,8 +256,7 @@ class Injector final : public daemon::Daemon {
       {.name = "webhook configuration, Lease and roots", .bound = 5, .watched = true}};
 
   std::unique_ptr<kubernetes::Cluster> cluster_;
-  std::unique_ptr<ObjectStore> store_;
-  std::unique_ptr<TextRecord> last_config_, record_;
+  Backend backend_;
   std::unique_ptr<MeshSpec> spec_;
   Subscription mesh_config_;
   std::unique_ptr<ReplicaBoard> board_;  // controllers wait until this replica acts on the record

@@ -69,19 +69,10 @@ ErrorCode code_of(int status, std::string_view text) {
   }
 }
 
-Error refusal(int status, const json::value& answer) {
-  const json::object& error = map_at(answer, "error");
-  const std::string code = text_at(error, "code");
-  const std::string message = text_at(error, "message");
-  if (code.empty() || message.empty())
-    return {code_of(status, {}), "the controller answered HTTP " + std::to_string(status)};
-  return {code_of(status, code), message};
-}
-
 Result<json::value> decode(const net::Response& response, const std::string& where) {
   boost::system::error_code failed;
   json::value answer = json::parse(response.body, failed);
-  if (response.status / 100 != 2) return refusal(response.status, answer);
+  if (response.status / 100 != 2) return error_in(answer, response.status);
   if (failed) return Error{ErrorCode::kInternal, where + ": the answer is not JSON"};
   return answer;
 }
@@ -115,6 +106,15 @@ std::string chosen_state_dir(const MeshFlags& mesh) {
 }
 
 }  // namespace
+
+Error error_in(const json::value& answer, int status) {
+  const json::object& error = map_at(answer, "error");
+  const std::string code = text_at(error, "code");
+  const std::string message = text_at(error, "message");
+  if (code.empty() || message.empty())
+    return {code_of(status, {}), "the controller answered HTTP " + std::to_string(status)};
+  return {code_of(status, code), message};
+}
 
 bool may_pass(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotReady ||

@@ -19,6 +19,9 @@ namespace osm::cli {
 // True for errors that may pass by themselves.
 bool may_pass(const Error& error);
 
+// The error in an answer of the admin API, or in one of its parts. `status`: the answer's, of HTTP.
+Error error_in(const boost::json::value& answer, int status);
+
 using Query = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 // Addresses of the controllers.

@@ -7,6 +7,14 @@
 namespace osm::cli {
 
 std::string show_proxies(const boost::json::value& answer);
+// Proxies with a certificate, and participants, of the same answer as show_proxies().
+std::string show_expected(const boost::json::value& answer);
+std::string show_participants(const boost::json::value& answer);
+// Ports of the Services of a proxy.
+std::string show_services(const boost::json::value& answer);
+std::string show_policies(const boost::json::value& answer);
+std::string show_service(const boost::json::value& answer);
+std::string show_identity(const boost::json::value& answer);
 std::string show_policy(const boost::json::value& answer);
 std::string show_explanation(const boost::json::value& answer);
 std::string show_problems(const boost::json::value& answer);

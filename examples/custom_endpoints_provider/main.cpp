@@ -33,9 +33,9 @@ osm::net::Response list(const osm::ControlPlane& mesh, const osm::net::Request& 
       {service->substr(0, slash), service->substr(slash + 1)});
   if (!endpoints.ok()) return osm::net::error_response(endpoints.error());
   std::string text;
-  for (const osm::Endpoint& endpoint : *endpoints)
-    text += endpoint.address + ':' + std::to_string(number(endpoint.port)) + ' ' +
-            endpoint.identity.str() + '\n';
+  for (const osm::MergedEndpoint& one : *endpoints)
+    text += one.endpoint.address + ':' + std::to_string(number(one.endpoint.port)) + ' ' +
+            one.endpoint.identity.str() + '\n';
   return osm::net::text_response(text);
 }
 

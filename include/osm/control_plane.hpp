@@ -87,7 +87,7 @@ struct ControlPlaneOptions {
   // made from as its control_plane.identifier.
   std::string replica = "osm-controller";
   // True: a replica with many more proxies than the others on the board ends some of their streams,
-  // a few at a time, so that they connect to another one (docs/adr/0053).
+  // a few at a time, so that they connect to another one.
   bool rebalance = false;
   // Takes machines out of their Services that ask for it (`osm vm leave`). Null: none is served.
   DrainedMachines* drained = nullptr;
@@ -130,7 +130,7 @@ class OSM_API ControlPlane {
   static Result<std::unique_ptr<ControlPlane>> start(const ControlPlaneOptions& options);
 
   // Calls shutdown() with a deadline of one second. Thread: any but the executors', which must
-  // still run.
+  // still run. Blocking: as shutdown().
   virtual ~ControlPlane() = default;
 
   // "HOST:PORT" with the real port; empty: it does not listen. Thread: any. Blocking: no.

@@ -26,7 +26,8 @@ class OSM_API MeshReader {
   // The specification that these answers come from. Lifetime: the cataloger's.
   virtual const MeshSpec& get_smi_spec() const = 0;
 
-  // Identities that may call `identity` / that `identity` may call.
+  // Identities that may call `identity` / that `identity` may call, by the rules of check_policy().
+  // A denied identity has none and is in no list.
   virtual Result<std::vector<ServiceIdentity>> list_inbound_service_identities(
       const ServiceIdentity& identity) const = 0;
   virtual Result<std::vector<ServiceIdentity>> list_outbound_service_identities(
@@ -41,10 +42,10 @@ class OSM_API MeshReader {
   // Every TrafficTarget, resolved, one entry per source.
   virtual Result<std::vector<TrafficPolicy>> list_smi_policies() const = 0;
 
-  // Endpoints that clients are sent, of all providers, merged. Left out are unhealthy ones, and for
-  // some seconds those whose proxies do not serve them yet (docs/adr/0071). Empty: the service is
-  // known and has none that is left.
-  virtual Result<std::vector<Endpoint>> list_endpoints_for_service(
+  // Endpoints for clients, of all providers, merged. One with the weight 0 gets no traffic. Left
+  // out are unhealthy ones, and for some seconds those whose proxies do not serve them yet
+  // (docs/adr/0071). Empty: the service is known and has none that is left.
+  virtual Result<std::vector<MergedEndpoint>> list_endpoints_for_service(
       const ServiceName& service) const = 0;
 
   // Callers from outside of the mesh that IngressBackends in force admit to the workloads behind a

@@ -9,7 +9,7 @@ namespace json = boost::json;
 
 std::string time_text(WallTime time) { return rfc3339(time, 3); }
 
-json::object to_json(const ProxyTypeState& state, SteadyTime now) {
+json::object state_json(const ProxyTypeState& state, SteadyTime now) {
   json::value lag;  // null: the proxy owes nothing
   if (state.sent_at)
     lag = std::chrono::duration_cast<std::chrono::milliseconds>(now - *state.sent_at).count();
@@ -36,7 +36,7 @@ std::string object_text(const ObjectKey& object) {
 
 using SourceOf = std::function<ObjectSource(const ObjectKey&)>;
 
-json::array to_json(const std::vector<ExplainedStep>& steps, const SourceOf& source_of) {
+json::array steps_json(const std::vector<ExplainedStep>& steps, const SourceOf& source_of) {
   json::array out;
   for (const ExplainedStep& step : steps) {
     const bool named = !step.object.kind.empty();
@@ -53,7 +53,7 @@ json::array to_json(const std::vector<ExplainedStep>& steps, const SourceOf& sou
   return out;
 }
 
-json::object to_json(const ExplainedWay& way, const SourceOf& source_of) {
+json::object way_json(const ExplainedWay& way, const SourceOf& source_of) {
   return {{"service", way.service.empty() ? "" : way.service.str()},
           {"port", number(way.port)},
           {"account", way.account.empty() ? "" : way.account.str()},
@@ -62,18 +62,18 @@ json::object to_json(const ExplainedWay& way, const SourceOf& source_of) {
           {"status", way.answer.status},
           {"answer", way.text()},
           {"not_connected", json::array(way.not_connected.begin(), way.not_connected.end())},
-          {"steps", to_json(way.steps, source_of)}};
+          {"steps", steps_json(way.steps, source_of)}};
 }
 
 }  // namespace
 
 json::object to_json(const Explanation& explanation, const SourceOf& source_of) {
   json::array ways;
-  for (const ExplainedWay& way : explanation.ways) ways.push_back(to_json(way, source_of));
+  for (const ExplainedWay& way : explanation.ways) ways.push_back(way_json(way, source_of));
   return {{"verdict", call_verdict_text(explanation.verdict())},
           {"mode", explanation.permissive ? "permissive" : "SMI"},
           {"source", explanation.source.empty() ? "" : explanation.source.str()},
-          {"steps", to_json(explanation.steps, source_of)},
+          {"steps", steps_json(explanation.steps, source_of)},
           {"ways", std::move(ways)},
           {"problems", list(explanation.problems)}};
 }
@@ -83,7 +83,7 @@ json::object to_json(const Proxy& proxy, SteadyTime now) {
   for (const ServiceName& service : proxy.services) services.emplace_back(service.str());
   json::object types;
   for (const XdsType type : kXdsTypes)
-    types[xds_type_text(type)] = to_json(proxy.types[static_cast<std::size_t>(type)], now);
+    types[xds_type_text(type)] = state_json(proxy.types[static_cast<std::size_t>(type)], now);
   const bool here = proxy.connected_at != WallTime();  // another replica's is not known
   json::object out{{"name", proxy.workload.str()},
                    {"uuid", proxy.id.str()},
@@ -173,6 +173,42 @@ json::object to_json(const ObjectStatus& status) {
           {"replicas_behind", names(status.replicas_behind)},
           {"replicas_unknown", names(status.replicas_unknown)},
           {"replicas_known", status.replicas_known}};
+}
+
+json::object to_json(const MergedEndpoint& merged) {
+  const Endpoint& endpoint = merged.endpoint;
+  json::value weight;  // null: equal
+  if (endpoint.weight) weight = *endpoint.weight;
+  return {{"address", endpoint.address},
+          {"port", number(endpoint.port)},
+          {"service_port", endpoint.service_port},
+          {"identity", endpoint.identity.str()},
+          {"zone", endpoint.zone.value_or("")},
+          {"weight", weight},
+          {"provider", merged.provider}};
+}
+
+json::object to_json(const MeshService& service) {
+  return {{"service", service.name.str()},
+          {"port_name", service.port_name},
+          {"port", number(service.port)},
+          {"target_port", number(service.target_port)},
+          {"protocol", protocol_text(service.protocol)}};
+}
+
+json::object to_json(const IngressTrafficPolicy& policy) {
+  json::value networks;  // null: any address
+  if (policy.networks) networks = json::array(policy.networks->begin(), policy.networks->end());
+  return {{"object", policy.ingress.str()},
+          {"target_port", number(policy.target_port)},
+          {"encryption", encryption_text(policy.tls)},
+          {"networks", std::move(networks)},
+          {"principals", json::array(policy.principals.begin(), policy.principals.end())}};
+}
+
+const char* encryption_text(const std::optional<IngressTls>& tls) {
+  if (!tls) return "none";
+  return tls->client_certificate ? "mTLS" : "TLS";
 }
 
 json::object to_json(const TrafficPolicy& policy, const ObjectSource& source) {

@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/utf8.hpp"
@@ -14,9 +15,12 @@
 #include "osm/clock.hpp"
 #include "osm/net/http.hpp"
 #include "osm/object.hpp"
+#include "osm/values/endpoint.hpp"
 #include "osm/values/explanation.hpp"
+#include "osm/values/ingress_backend.hpp"
 #include "osm/values/object_status.hpp"
 #include "osm/values/proxy.hpp"
+#include "osm/values/service.hpp"
 #include "osm/values/traffic_policy.hpp"
 
 namespace osm::inline v1::admin {
@@ -28,6 +32,11 @@ boost::json::object to_json(const Problem& problem);
 boost::json::object to_json(const RootStatus& root);
 boost::json::object to_json(const DistrustEffect& effect);
 boost::json::object to_json(const ObjectStatus& status);
+boost::json::object to_json(const MergedEndpoint& merged);
+boost::json::object to_json(const MeshService& service);
+boost::json::object to_json(const IngressTrafficPolicy& policy);
+// Encryption of calls from outside of the mesh: "none", "TLS", "mTLS".
+const char* encryption_text(const std::optional<IngressTls>& tls);
 // One TrafficTarget that allows, with where it is written.
 boost::json::object to_json(const TrafficPolicy& policy, const ObjectSource& source);
 

@@ -91,10 +91,7 @@ std::vector<std::string> sources_of(const IngressBackend& ingress) {
 void add_ingress(const Policy& policy, const IngressBackend& ingress, Edges& edges) {
   for (const std::string& source : sources_of(ingress))
     for (const IngressTarget& target : ingress.backends)
-      edges.insert({source, "Service " + target.service.str(),
-                    !target.tls                      ? kNone
-                    : target.tls->client_certificate ? kMutualTls
-                                                     : "TLS",
+      edges.insert({source, "Service " + target.service.str(), encryption_text(target.tls),
                     policy.key.str(), "port " + std::to_string(number(target.target_port))});
 }
 

@@ -18,25 +18,6 @@ namespace {
 
 namespace json = boost::json;
 
-Result<ServiceIdentity> identity_parameter(const net::Request& request, const char* name) {
-  OSM_TRY(const std::string text, request.required(name));
-  const auto slash = text.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size() ||
-      text.find('/', slash + 1) != std::string::npos) {
-    return Error{ErrorCode::kInvalidArgument,
-                 std::string(name) + " '" + text +
-                     "' is not a service account; write <namespace>/<account>"};
-  }
-  return ServiceIdentity{text.substr(0, slash), text.substr(slash + 1)};
-}
-
-bool concerns(const Problem& problem, const ServiceIdentity& source,
-              const ServiceIdentity& destination) {
-  // A file that cannot be read may hold anything.
-  return problem.object.kind.empty() || problem.object.ns == source.ns ||
-         problem.object.ns == destination.ns;
-}
-
 std::string_view state_of(const ProviderStatus& provider) {
   if (!provider.failure.empty()) return "failed";
   if (!provider.synced) return "not synced";
@@ -63,32 +44,6 @@ Result<net::Response> config_dump(const net::AdminApiOptions& options,
   OSM_TRY(const std::string name, request.required("name"));
   OSM_TRY(std::string dump, options.control_plane.config_dump(name));
   return net::json_response(std::move(dump));
-}
-
-Result<net::Response> check_policy(const net::AdminApiOptions& options,
-                                   const net::Request& request) {
-  OSM_TRY(const ServiceIdentity source, identity_parameter(request, "source"));
-  OSM_TRY(const ServiceIdentity destination, identity_parameter(request, "destination"));
-  OSM_TRY(const PolicyDecision decision,
-          options.control_plane.catalog().check_policy(source, destination));
-
-  json::array deciding;
-  for (const TrafficPolicy& policy : decision.deciding) {
-    const auto object =
-        options.store
-            ? options.store->get({kinds::kTrafficTarget, policy.target.ns, policy.target.name})
-            : nullptr;
-    deciding.push_back(to_json(policy, object ? object->source : ObjectSource{}));
-  }
-  json::array problems;
-  for (const Problem& problem : options.control_plane.status().problems)
-    if (concerns(problem, source, destination)) problems.push_back(to_json(problem));
-  return answer(
-      json::object{{"allowed", decision.allowed},
-                   {"reason", decision.reason},
-                   {"mode", options.spec.get_mesh_config().proxy.permissive ? "permissive" : "SMI"},
-                   {"deciding", std::move(deciding)},
-                   {"problems", std::move(problems)}});
 }
 
 Result<net::Response> list_certificates(const net::AdminApiOptions& options, const net::Request&) {

@@ -13,6 +13,11 @@ using RouteHandler = Result<net::Response>(const net::AdminApiOptions& options,
 RouteHandler version, list_proxies, config_dump, check_policy, list_problems, list_providers,
     object_status, list_certificates, rotate, list_denied, list_roots;
 
+// Every policy of the mesh; one service, and one identity, by the parameter "name". Of a proxy, by
+// "namespace" and "uuid", the services of its workload.
+// Failure: kInvalidArgument, kNotFound, kNotReady.
+RouteHandler list_policies, find_service, find_identity, list_proxy_services;
+
 // GET tells what the end of a root's trust cuts; POST ends it.
 RouteHandler distrust;
 

@@ -11,7 +11,6 @@
 
 #include "admin/admin_json.hpp"
 #include "base/json.hpp"
-#include "osm/ids.hpp"
 #include "osm/inject/validator.hpp"
 #include "osm/object_store.hpp"
 #include "osm/spec/kinds.hpp"
@@ -22,6 +21,7 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::string_view kAbsent = "0";  // version of an object that does not exist
 constexpr int kAttempts = 5;  // of a change without a version, while others change the object
 
 Error unusable(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
@@ -29,7 +29,7 @@ Error unusable(std::string message) { return {ErrorCode::kInvalidArgument, std::
 // An object of a request, and its fate.
 struct Change {
   std::shared_ptr<const Object> object{};
-  std::string wanted{};  // the version to replace; empty: whichever is there
+  std::string wanted{};  // the version to replace; "0": none is there; empty: whichever is there
   spec::StoredObject stored{};
   std::string result{};  // "created", "configured", "unchanged", "deleted"
   std::string version{};
@@ -55,32 +55,6 @@ std::string version_in(const json::value& document) {
   return text_at(map_at(document, "metadata"), "resourceVersion");
 }
 
-// `document` with this version; none if it is empty.
-json::value with_version(json::value document, const std::string& version) {
-  json::object* const fields = document.if_object();
-  json::value* const metadata = fields ? fields->if_contains("metadata") : nullptr;
-  if (!metadata || !metadata->is_object()) return document;
-  if (version.empty())
-    metadata->get_object().erase("resourceVersion");
-  else
-    metadata->get_object()["resourceVersion"] = version;
-  return document;
-}
-
-// The names of cluster-scoped kinds have no namespace, and the others' need one.
-Status check_place(const Object& object) {
-  const spec::Kind* const kind = spec::find_kind(spec::mesh_kinds(), object.key.group_kind());
-  const bool cluster = kind && kind->scope == spec::Scope::kCluster;
-  if (cluster && !object.key.ns.empty())
-    return unusable(object.key.str() + ": metadata.namespace: this kind has none; leave it out");
-  if (!cluster && object.key.ns.empty())
-    return unusable(object.key.str() + ": metadata.namespace: required");
-  if ((!cluster && !is_dns_label(object.key.ns)) || !is_dns_subdomain(object.key.name))
-    return unusable(object.key.str() +
-                    ": metadata: its namespace or name is no DNS name (lower case, digits, '-')");
-  return {};
-}
-
 // Failure: the first object that is none.
 Result<Changes> read_changes(const net::Request& request) {
   OSM_TRY(const json::object body, parse_json_object(request.body, "the body"));
@@ -89,7 +63,7 @@ Result<Changes> read_changes(const net::Request& request) {
   for (const json::value& document : list_at(body, "objects")) {
     OSM_TRY(const auto objects, spec::read_objects(json::serialize(document), "the body"));
     for (const auto& object : objects) {
-      OSM_TRY(check_place(*object));
+      OSM_TRY(spec::check_place(object->key));
       if (!known.insert(object->key).second)
         return unusable(object->key.str() + ": is there twice; leave one of them out");
       changes.push_back({.object = object, .wanted = version_in(*object->document)});
@@ -144,11 +118,11 @@ Status prepare(const net::AdminApiOptions& options, Change& change, bool deletes
   const ObjectKey& key = change.object->key;
   OSM_TRY(change.stored, options.writer->read(key));
   change.warnings.clear();
-  if (!change.wanted.empty() && change.wanted != change.stored.version)
+  const std::string& present = change.stored.version;
+  if (!change.wanted.empty() && change.wanted != (present.empty() ? kAbsent : present))
     return Error{ErrorCode::kConflict,
                  key.str() + ": was changed since version " + change.wanted +
-                     (change.stored.version.empty() ? ": it is not there any more"
-                                                    : "; now it has " + change.stored.version) +
+                     (present.empty() ? ": it is not there any more" : "; now it has " + present) +
                      "; read it again, or leave metadata.resourceVersion out to replace it"};
   if (deletes && change.stored.version.empty())
     return Error{ErrorCode::kNotFound, key.str() + ": there is no such object"};

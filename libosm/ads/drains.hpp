@@ -1,5 +1,5 @@
 // Machines that ask to be taken out of their Services: decides which proxies may ask. A callback
-// drains the machine. docs/adr/0063
+// drains the machine.
 //
 // Thread: answer() on the strand; the callback's answer may come on any thread.
 #pragma once

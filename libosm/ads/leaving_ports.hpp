@@ -1,6 +1,6 @@
 // Ports that workloads served until lately. Clients learn by their endpoints and routes that a
 // workload has left a Service. Until then its proxy keeps accepting, with the policies of the
-// newest snapshot, so that a removal never waits for anything else (ADR 0034).
+// newest snapshot, so that a removal never waits for anything else.
 //
 // A proxy may also connect after its workload has left, before or beside its clients: their
 // controller went. So the meshes of the last seconds are remembered.

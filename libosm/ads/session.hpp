@@ -1,6 +1,6 @@
 // One ADS stream as a state machine without I/O. Requests and resource sets go in; at most one
-// response at a time comes out. docs/adr/0008, 0011 and 0012 explain versions, removals and
-// additions; 0013 explains the common parts of the two xDS variants.
+// response at a time comes out. docs/adr/0008 explains versions, 0012 additions and 0013
+// the common parts of the two xDS variants; docs/internals/decisions.md explains removals.
 //
 // The session is level-triggered. For each type there is a target (the content that this proxy
 // should have now) and the delivered content; a response is due while they differ. Every due type

@@ -1,6 +1,6 @@
 // Target content of a proxy: its class's content that it subscribes to, with the last good content
-// in place of refused resources, with clusters kept while they are named (docs/adr/0011), and with
-// listeners and routes held back while the clusters that they start to name are warming (0012).
+// in place of refused resources, with clusters kept while they are named, and with listeners
+// and routes held back while the clusters that they start to name are warming (0012).
 #include <algorithm>
 #include <set>
 #include <utility>

@@ -1,7 +1,7 @@
 // Evens out the streams of a control plane's replicas. Each replica publishes the number of its
 // streams, and one that has many more than the others ends some: their proxies connect again, and
 // whatever is before the replicas sends them to a random one. So only replicas with too many act,
-// and each round leaves a fraction of the excess (docs/adr/0053).
+// and each round leaves a fraction of the excess.
 //
 // A number is published when it has changed, so replicas at rest write nothing. Not synchronized.
 #pragma once

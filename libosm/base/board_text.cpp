@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "base/utf8.hpp"
 #include "osm/ids.hpp"
@@ -15,8 +16,8 @@ constexpr std::size_t kMaxTexts = 250'000;  // an API server takes 256 KiB of an
 
 }  // namespace
 
-Status check_board_text(const std::map<std::string, std::string>& topics, const std::string& topic,
-                        const std::string& text) {
+Result<bool> set_board_text(std::map<std::string, std::string>& topics, const std::string& topic,
+                            std::string text) {
   const std::string what = "topic \"" + topic + "\" of the replicas' board";
   if (!is_dns_label(topic))
     return Error{ErrorCode::kInvalidArgument,
@@ -30,7 +31,10 @@ Status check_board_text(const std::map<std::string, std::string>& topics, const 
                  what + ": " + std::to_string(text.size()) + " bytes, " + std::to_string(all) +
                      " with the other topics; at most " + std::to_string(kMaxText) + " and " +
                      std::to_string(kMaxTexts) + " fit"};
-  return {};
+  const auto [at, fresh] = topics.try_emplace(topic);
+  const bool differs = fresh || at->second != text;
+  at->second = std::move(text);
+  return differs;
 }
 
 }  // namespace osm::inline v1

@@ -9,9 +9,9 @@
 
 namespace osm::inline v1 {
 
-// Checks that `text` may be the text of `topic`, given the texts of other topics.
-// Failure: kInvalidArgument, with the limit.
-OSM_API Status check_board_text(const std::map<std::string, std::string>& topics,
-                                const std::string& topic, const std::string& text);
+// Makes `text` the text of `topic`. Result: true if it is another one. Failure: kInvalidArgument,
+// with the limit; nothing changes.
+OSM_API Result<bool> set_board_text(std::map<std::string, std::string>& topics,
+                                    const std::string& topic, std::string text);
 
 }  // namespace osm::inline v1

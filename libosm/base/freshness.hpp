@@ -1,6 +1,6 @@
 // Judges if a replica of a control plane is stale: it has had no proof for too long that it reaches
 // the server of the mesh's objects. A stale replica sends proxies elsewhere while another replica
-// answers that it is not stale and admits proxies; else it serves what it knows. ADR 0032.
+// answers that it is not stale and admits proxies; else it serves what it knows.
 #pragma once
 
 #include <chrono>

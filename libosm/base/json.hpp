@@ -95,4 +95,16 @@ std::optional<Port> port_at(const Map& map, std::string_view name) {
   return static_cast<Port>(number);
 }
 
+// An object's document with this metadata.resourceVersion; without one if `version` is empty.
+inline boost::json::value with_version(boost::json::value document, std::string_view version) {
+  auto* fields = document.if_object();
+  auto* metadata = fields == nullptr ? nullptr : fields->if_contains("metadata");
+  if (metadata == nullptr || !metadata->is_object()) return document;
+  if (version.empty())
+    metadata->get_object().erase("resourceVersion");
+  else
+    metadata->get_object()["resourceVersion"] = version;
+  return document;
+}
+
 }  // namespace osm::inline v1

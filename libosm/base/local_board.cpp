@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/board_text.hpp"
+#include "base/maps.hpp"
 #include "base/stands.hpp"
 #include "base/strand.hpp"
 #include "osm/notifier.hpp"
@@ -19,10 +20,8 @@ class LocalBoard final : public ReplicaBoard {
   Status publish(const std::string& topic, std::string text) override {
     {
       std::lock_guard lock(mutex_);
-      OSM_TRY(check_board_text(topics_, topic, text));
-      const auto [at, fresh] = topics_.try_emplace(topic);
-      if (!fresh && at->second == text) return {};
-      at->second = std::move(text);
+      OSM_TRY(const bool differs, set_board_text(topics_, topic, std::move(text)));
+      if (!differs) return {};
     }
     strand_.post([this] { changed_.notify(); });
     return {};
@@ -30,9 +29,7 @@ class LocalBoard final : public ReplicaBoard {
 
   Result<std::map<std::string, std::string>> read(const std::string& topic) const override {
     std::lock_guard lock(mutex_);
-    const auto at = topics_.find(topic);
-    return std::map<std::string, std::string>{
-        {replica_, at == topics_.end() ? std::string() : at->second}};
+    return std::map<std::string, std::string>{{replica_, value_in(topics_, topic)}};
   }
 
   Subscription subscribe(std::function<void()> on_change) override {

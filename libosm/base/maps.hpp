@@ -13,6 +13,13 @@ auto* find_in(Map& map, const Key& key) {
   return at == map.end() ? nullptr : &at->second;
 }
 
+// The value of `key`; an empty one if there is none.
+template <class Map, class Key>
+typename Map::mapped_type value_in(const Map& map, const Key& key) {
+  const auto* const value = find_in(map, key);
+  return value ? *value : typename Map::mapped_type();
+}
+
 // Sets the value of `key`; nullopt removes it. Result: true if that changed the map.
 template <class Map>
 bool put_or_erase(Map& map, const typename Map::key_type& key,

@@ -45,7 +45,7 @@ std::vector<Problem> check_backends(const Table<model::ServiceEntry>& services,
                                     const PolicyIndex& index);
 
 // Matches that ask for a header whose name has an underscore, if every Service of the destinations
-// refuses such requests (ADR 0074).
+// refuses such requests.
 std::vector<Problem> check_header_names(const SpecSnapshot& objects, const PolicyIndex& index);
 
 }  // namespace osm::inline v1::catalog

@@ -170,9 +170,7 @@ std::shared_ptr<const endpoint::MergedService> MeshBuilder::served(
   const auto refused = [&](const Endpoint& endpoint) { return refuses(endpoint); };
   if (!merged || std::none_of(merged->endpoints.begin(), merged->endpoints.end(), refused))
     return merged;
-  endpoint::MergedService rest = *merged;
-  std::erase_if(rest.endpoints, refused);
-  return std::make_shared<const endpoint::MergedService>(std::move(rest));
+  return std::make_shared<const endpoint::MergedService>(merged->without(refused));
 }
 
 // Reads the announced endpoints, before the specification, so that it is never older than they are:
@@ -220,6 +218,7 @@ void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
       std::erase_if(endpoints.endpoints, [&](const Endpoint& one) { return refuses(one); });
     }
     if (merged) {
+      name_providers(endpoints, *merged, edit.before().find(name).get());
       edit.put(std::move(endpoints));
     } else {
       edit.remove(name);

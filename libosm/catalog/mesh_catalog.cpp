@@ -1,6 +1,7 @@
 #include "catalog/mesh_catalog.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -19,18 +20,30 @@ namespace {
 using SnapshotPtr = std::shared_ptr<const model::MeshSnapshot>;
 using Identities = std::vector<ServiceIdentity>;
 
+// Calls `visit` for each identity in the snapshot, for some more than once.
+template <class Visit>
+void visit_identities(const model::MeshSnapshot& snapshot, Visit visit) {
+  for (const auto& service : snapshot.services)
+    for (const ServiceIdentity& identity : service->identities) visit(identity);
+  for (const auto& workload : snapshot.workloads) visit(identity_of(workload->workload.account));
+  for (const auto& target : snapshot.targets) {
+    visit(target->destination);
+    for (const ServiceIdentity& source : target->policy.sources) visit(source);
+  }
+}
+
 // All identities in the snapshot.
 std::set<ServiceIdentity> known_identities(const model::MeshSnapshot& snapshot) {
   std::set<ServiceIdentity> out;
-  for (const auto& service : snapshot.services)
-    out.insert(service->identities.begin(), service->identities.end());
-  for (const auto& workload : snapshot.workloads)
-    out.insert(identity_of(workload->workload.account));
-  for (const auto& target : snapshot.targets) {
-    out.insert(target->destination);
-    out.insert(target->policy.sources.begin(), target->policy.sources.end());
-  }
+  visit_identities(snapshot, [&](const ServiceIdentity& identity) { out.insert(identity); });
   return out;
+}
+
+bool is_known(const model::MeshSnapshot& snapshot, const ServiceIdentity& wanted) {
+  bool known = false;
+  visit_identities(snapshot,
+                   [&](const ServiceIdentity& identity) { known = known || identity == wanted; });
+  return known;
 }
 
 bool has_endpoints(const model::MeshSnapshot& snapshot, const Workload& workload) {
@@ -85,7 +98,7 @@ class MeshCatalog final : public ReplicaCatalog {
   Result<std::vector<MeshService>> get_services_for_service_identity(
       const ServiceIdentity& identity) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
-    OSM_TRY(const auto known, known_to(*snapshot, identity));
+    OSM_TRY(find_account(*snapshot, identity));
     std::vector<MeshService> out;
     for (const auto& service : snapshot->services)
       if (std::binary_search(service->identities.begin(), service->identities.end(), identity))
@@ -96,19 +109,28 @@ class MeshCatalog final : public ReplicaCatalog {
 
   Result<std::vector<TrafficPolicy>> list_smi_policies() const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
+    std::map<ServiceIdentity, std::vector<ServiceName>> run;  // Services by account
+    for (const auto& service : snapshot->services)
+      for (const ServiceIdentity& identity : service->identities)
+        run[identity].push_back(service->name);
     std::vector<TrafficPolicy> out;
     for (const auto& target : snapshot->targets)
       for (const ServiceIdentity& source : target->policy.sources)
-        out.push_back(explain::traffic_policy(*snapshot, *target, source));
+        out.push_back(
+            explain::traffic_policy(*target, source, run[source], run[target->destination]));
     return out;
   }
 
-  Result<std::vector<Endpoint>> list_endpoints_for_service(
+  Result<std::vector<MergedEndpoint>> list_endpoints_for_service(
       const ServiceName& service) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
-    if (const auto found = snapshot->endpoints.find(service)) return found->endpoints;
-    if (snapshot->services.find(service)) return std::vector<Endpoint>();
-    return unknown_service(service);
+    const auto found = snapshot->endpoints.find(service);
+    if (!found && !snapshot->services.find(service)) return unknown_service(service);
+    std::vector<MergedEndpoint> out;
+    if (found)
+      for (std::size_t i = 0; i < found->endpoints.size(); ++i)
+        out.push_back({found->endpoints[i], found->providers.of_each[i]});
+    return out;
   }
 
   Result<std::vector<IngressTrafficPolicy>> get_ingress_policies_for_service(
@@ -168,8 +190,8 @@ class MeshCatalog final : public ReplicaCatalog {
   Result<PolicyDecision> check_policy(const ServiceIdentity& source,
                                       const ServiceIdentity& destination) const override {
     OSM_TRY(const SnapshotPtr snapshot, current());
-    OSM_TRY(const auto source_known, known_to(*snapshot, source));
-    OSM_TRY(const auto destination_known, known_to(*snapshot, destination));
+    OSM_TRY(find_account(*snapshot, source));
+    OSM_TRY(find_account(*snapshot, destination));
     return explain::check_policy(*snapshot, source, destination, spec_.list_problems());
   }
 
@@ -255,29 +277,34 @@ class MeshCatalog final : public ReplicaCatalog {
     return entry;
   }
 
-  // All identities of the snapshot. Failure: kNotFound if `identity` is not among them.
-  Result<std::set<ServiceIdentity>> known_to(const model::MeshSnapshot& snapshot,
-                                             const ServiceIdentity& identity) const {
-    std::set<ServiceIdentity> known = known_identities(snapshot);
-    if (known.contains(identity)) return known;
+  // Failure: kNotFound if neither the snapshot nor the specification has the account.
+  Status find_account(const model::MeshSnapshot& snapshot, const ServiceIdentity& identity) const {
+    if (is_known(snapshot, identity)) return {};
     const auto accounts = spec_.list_all_service_accounts();
     for (const ServiceAccount& account : accounts)
-      if (identity_of(account) == identity) return known;
+      if (identity_of(account) == identity) return {};
     return Error{ErrorCode::kNotFound,
                  "service account " + identity.str() +
                      " is not in the mesh: no workload runs as it, no TrafficTarget names it, and "
                      "no ServiceAccount object of a monitored namespace has that name"};
   }
 
-  // Calls `add_peers` for every target that grants something, in SMI mode.
+  // Calls `add_peers` for every target that grants something, in SMI mode. A denied identity has no
+  // peers and is none.
   template <class AddPeers>
   Result<Identities> list_peers(const ServiceIdentity& identity, AddPeers add_peers) const {
     OSM_TRY(const SnapshotPtr snapshot, current());
-    OSM_TRY(const std::set<ServiceIdentity> known, known_to(*snapshot, identity));
-    if (snapshot->config.proxy.permissive) return Identities(known.begin(), known.end());
+    OSM_TRY(find_account(*snapshot, identity));
+    const auto& denied = snapshot->denied->accounts;
     std::set<ServiceIdentity> out;
-    for (const auto& target : snapshot->targets)
-      if (target->grants()) add_peers(*target, out);
+    if (denied.contains(identity)) return Identities();
+    if (snapshot->config.proxy.permissive) {
+      out = known_identities(*snapshot);
+    } else {
+      for (const auto& target : snapshot->targets)
+        if (target->grants()) add_peers(*target, out);
+    }
+    std::erase_if(out, [&](const ServiceIdentity& peer) { return denied.contains(peer); });
     return Identities(out.begin(), out.end());
   }
 

@@ -11,9 +11,11 @@
 namespace osm::inline v1::catalog {
 namespace {
 
-// Leaves origins out: replicas compare the values, and not the names of the objects that made them.
+// Leaves origins out: replicas compare the values, and not the names of the objects and providers
+// that made them.
 struct ValueDigestBuilder : DigestBuilder {
   friend void feed(ValueDigestBuilder&, const model::Origin&) {}
+  friend void feed(ValueDigestBuilder&, const model::ProviderNames&) {}
 };
 
 std::uint64_t number_of(const DigestBuilder& digest) {

@@ -15,7 +15,7 @@ namespace osm::inline v1::catalog {
 // an address belongs to a Service of the mesh, or another Egress of the same source, which comes
 // first by name, excludes them. A headless Service of another namespace takes no address from an
 // Egress. With global egress the grants are there too, though they open nothing: proxies keep their
-// clusters (docs/adr/0038).
+// clusters.
 std::vector<Problem> resolve_egress(const SpecSnapshot& objects,
                                     const Table<model::ServiceEntry>& services,
                                     std::vector<model::ClientPolicy>& clients);

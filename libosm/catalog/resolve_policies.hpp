@@ -1,7 +1,7 @@
 // Resolves TrafficTargets and route objects into the permissions of each identity. Pure.
 //
-// TCP needs a TCPRoute rule, and the ports of TCPRoutes bound the target's HTTP grants too
-// (docs/adr/0004).
+// TCP needs a TCPRoute rule, and the ports of TCPRoutes bound the target's HTTP grants too.
+// A TCPRoute that is missing withholds the whole target: nobody knows the ports that it allows.
 #pragma once
 
 #include <map>
@@ -55,7 +55,7 @@ class PolicyIndex {
 };
 
 // Permissions of `identity` under SMI. Upstreams are the services of the destinations that it may
-// call, and the idle services of their namespaces, which may be theirs (ADR 0035). Backends of
+// call, and the idle services of their namespaces, which may be theirs. Backends of
 // visible apexes are added with their permitted part, but cannot be dialled. `denied` accounts are
 // no sources; `services` do not have them anyway.
 model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const PolicyIndex& index,

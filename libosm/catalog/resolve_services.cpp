@@ -1,6 +1,7 @@
 #include "catalog/resolve_services.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -223,6 +224,21 @@ model::ServiceEntry resolve_service(const Service& service,
 
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints) {
   return {.service = endpoints.name, .endpoints = endpoints.healthy_endpoints()};
+}
+
+void name_providers(model::ServiceEndpoints& endpoints, const endpoint::MergedService& merged,
+                    const model::ServiceEndpoints* known) {
+  const auto known_provider = [&](const Endpoint& one) {
+    const auto at = std::lower_bound(known->endpoints.begin(), known->endpoints.end(), one);
+    if (at == known->endpoints.end() || *at != one) return std::string();
+    return known->providers.of_each[static_cast<std::size_t>(at - known->endpoints.begin())];
+  };
+  std::vector<std::string>& names = endpoints.providers.of_each;
+  names.clear();
+  for (const Endpoint& one : endpoints.endpoints) {
+    names.push_back(merged.provider_of(one));
+    if (names.back().empty() && known) names.back() = known_provider(one);
+  }
 }
 
 std::vector<Problem> check_apexes(const Table<model::ServiceEntry>& services,

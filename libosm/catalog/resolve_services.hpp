@@ -20,6 +20,11 @@ model::ServiceEntry resolve_service(const Service& service,
 // The endpoints of one service that may get traffic.
 model::ServiceEndpoints resolve_endpoints(const endpoint::MergedService& endpoints);
 
+// Names the provider of each endpoint of `endpoints`: that of `merged`, or where it has no such
+// endpoint that of `known`, which has the endpoints that clients know; null: they know none.
+void name_providers(model::ServiceEndpoints& endpoints, const endpoint::MergedService& merged,
+                    const model::ServiceEndpoints* known);
+
 using ServiceDrafts = std::map<ServiceName, std::shared_ptr<const model::ServiceEntry>>;
 using ServiceAges = std::map<ServiceName, Created>;
 

@@ -1,6 +1,7 @@
 #include "endpoint/merge.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -26,6 +27,9 @@ Problem conflict(const ServiceName& service, const Endpoint& endpoint, const Cla
                    " but " + endpoint.identity.str() + " to endpoints provider " + provider +
                    "; the first is used: correct the account in one of them"};
 }
+
+using Place = std::tuple<const std::string&, Port, const std::string&>;
+Place place_of(const Endpoint& one) { return {one.address, one.port, one.service_port}; }
 
 // One provider's invalid endpoints, by cause: one problem for each, whatever their number.
 struct LeftOut {
@@ -55,10 +59,36 @@ std::vector<Endpoint> MergedService::healthy_endpoints() const {
   return healthy;
 }
 
+MergedService MergedService::without(const std::function<bool(const Endpoint&)>& left_out) const {
+  MergedService rest{.name = name,
+                     .endpoints = {},
+                     .providers = {},
+                     .served_outside = served_outside,
+                     .problems = problems};
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    if (left_out(endpoints[i])) continue;
+    rest.endpoints.push_back(endpoints[i]);
+    rest.providers.push_back(providers[i]);
+  }
+  return rest;
+}
+
+std::string MergedService::provider_of(const Endpoint& endpoint) const {
+  const auto at = std::lower_bound(
+      endpoints.begin(), endpoints.end(), endpoint,
+      [](const Endpoint& a, const Endpoint& b) { return place_of(a) < place_of(b); });
+  if (at == endpoints.end() || place_of(*at) != place_of(endpoint)) return {};
+  return providers[static_cast<std::size_t>(at - endpoints.begin())];
+}
+
 MergedService merge_answers(const ServiceName& service, const std::vector<ProviderAnswer>& answers,
                             const std::set<std::string>& monitored_namespaces) {
   std::map<std::pair<std::string, Port>, Claim> claims;
-  std::map<std::tuple<std::string, Port, std::string>, Endpoint> merged;
+  struct Listed {
+    Endpoint endpoint;
+    const std::string* provider;
+  };
+  std::map<std::tuple<std::string, Port, std::string>, Listed> merged;
   std::set<Problem> problems;
   for (const ProviderAnswer& answer : answers) {
     std::vector<Endpoint> endpoints = answer.endpoints;
@@ -81,8 +111,8 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
         continue;
       }
       if (answer.weight) endpoint.weight = times(endpoint.weight.value_or(1), *answer.weight);
-      merged.try_emplace({endpoint.address, endpoint.port, endpoint.service_port},
-                         std::move(endpoint));
+      std::tuple place(endpoint.address, endpoint.port, endpoint.service_port);
+      merged.try_emplace(std::move(place), Listed{std::move(endpoint), &answer.provider});
     }
     for (const auto& [code, out] : left_out)
       problems.insert(
@@ -94,7 +124,10 @@ MergedService merge_answers(const ServiceName& service, const std::vector<Provid
                     (out.count == 1 ? "" : " (and " + std::to_string(out.count - 1) + " more)")});
   }
   MergedService all{.name = service, .endpoints = {}, .problems = {}};
-  for (auto& [key, endpoint] : merged) all.endpoints.push_back(std::move(endpoint));
+  for (auto& [key, listed] : merged) {
+    all.endpoints.push_back(std::move(listed.endpoint));
+    all.providers.push_back(*listed.provider);
+  }
   all.problems.assign(problems.begin(), problems.end());
   return all;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,6 +27,8 @@ struct MergedService {
   // by address, port and service port, which together are unique; an (address, port) has one
   // identity.
   std::vector<Endpoint> endpoints;
+  // Ids of the endpoints' providers, in their order: the first in precedence of those that list it.
+  std::vector<std::string> providers{};
   // True if others serve it, too, to whom the mesh does not send: workloads outside of the mesh.
   bool served_outside = false;
   std::vector<Problem> problems{};  // ordered
@@ -35,6 +38,10 @@ struct MergedService {
   std::vector<ServiceIdentity> identities() const;
   // The endpoints that may get traffic.
   std::vector<Endpoint> healthy_endpoints() const;
+  // The same without endpoints for which `left_out` is true.
+  MergedService without(const std::function<bool(const Endpoint&)>& left_out) const;
+  // The provider of what is at the address, port and service port of `endpoint`. Empty: nothing is.
+  std::string provider_of(const Endpoint& endpoint) const;
 
   friend bool operator==(const MergedService&, const MergedService&) = default;
 };

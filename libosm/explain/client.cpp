@@ -307,15 +307,15 @@ void explain_client(const ExplainedCall& call, const DialledService& dialled, Ex
     return;
   }
   out.steps.push_back(known_to_client(call, entry));
+  if (auto wrong = wrong_host(call, dialled)) {
+    out.ways.push_back(*std::move(wrong));
+    return;
+  }
   if (is_http(dialled.port.protocol)) {
     if (const auto why = refused_upgrade(call.question)) {
       out.ways.push_back(refusal(step("client", StepEffect::kDenies, *why), kForbidden));
       return;
     }
-  }
-  if (auto wrong = wrong_host(call, dialled)) {
-    out.ways.push_back(*std::move(wrong));
-    return;
   }
   const bool split = is_split(call, dialled);
   note_limits(call, entry, dialled.port.protocol, split ? Limited::kRequests : Limited::kBoth,

@@ -120,9 +120,14 @@ class Decision {
                    0);
   }
 
-  ExplainedWay request(ExplainedWay out) const {
+  // A request without a route is not found, whatever upgrade it asks for.
+  ExplainedWay request_to(const Opening& by, ExplainedWay out, std::string text) const {
     if (const auto why = refused_upgrade(call_.question))
       return refusal(step(kEgressStage, StepEffect::kDenies, *why), kForbidden);
+    return allowed(std::move(out), by, std::move(text));
+  }
+
+  ExplainedWay request(ExplainedWay out) const {
     const std::string& path = call_.question.path;
     const RequestParts parts{call_.question, path.substr(0, path.find('?'))};
     const EgressGrant* nearest = nullptr;  // whose match lacks the fewest parts
@@ -131,14 +136,14 @@ class Decision {
       if (one.protocol != EgressProtocol::kHttp || !names(*one.grant, host_, call_.question.port))
         continue;
       if (!one.grant->routes)
-        return allowed(std::move(out), one, "it allows every request to " + host_);
+        return request_to(one, std::move(out), "it allows every request to " + host_);
       if (nearest == nullptr) nearest = one.grant;
       for (const RoutePolicy& route : *one.grant->routes) {
         auto lacks = lacking(route, parts);
         if (lacks.empty())
-          return allowed(std::move(out), one,
-                         "it allows requests to " + host_ + " by match " + route.name +
-                             " of HTTPRouteGroup " + route.group.str());
+          return request_to(one, std::move(out),
+                            "it allows requests to " + host_ + " by match " + route.name +
+                                " of HTTPRouteGroup " + route.group.str());
         if (!lacked.empty() && lacks.size() >= lacked.size()) continue;
         nearest = one.grant;
         lacked = std::move(lacks);

@@ -101,13 +101,13 @@ void explain_admission(const ExplainedCall& call, const std::string& gateway,
                                       : ", and " + certificate + " is none of them: add it"),
              object, "spec.sources"),
         0);
+  if (auto denial = refused_header_name(call, *backend.service, kIngress))
+    return deny(*std::move(denial), kBadRequest);
   const std::string path = call.question.path.substr(0, call.question.path.find('?'));
   if (backend.service->http_paths == HttpPaths::kNormalize && !normal_path(path))
     return deny(refused_path(*backend.service, path, kIngress), kBadRequest);
   if (const auto why = refused_upgrade(call.question))
     return deny(step(kIngress, StepEffect::kDenies, *why), kForbidden);
-  if (auto denial = refused_header_name(call, *backend.service, kIngress))
-    return deny(*std::move(denial), kBadRequest);
   if (callers.networks && std::none_of(callers.networks->begin(), callers.networks->end(),
                                        [&](const auto& one) { return is_in(one, gateway); }))
     return deny(step(kIngress, StepEffect::kDenies,

@@ -87,15 +87,16 @@ std::string describe_grant(const InboundTrafficPolicy& policy) {
   return parts.empty() ? "nothing" : join(parts, "; ");
 }
 
-TrafficPolicy traffic_policy(const model::MeshSnapshot& snapshot, const TargetEntry& target,
-                             const ServiceIdentity& source) {
-  return {.target = target.policy.target,
-          .source = {.identity = source, .services = services_of(snapshot, source)},
-          .destination = {.identity = target.destination,
-                          .services = services_of(snapshot, target.destination)},
-          .http_routes = target.policy.http_routes,
-          .tcp = target.policy.tcp,
-          .tcp_ports = target.policy.tcp_ports};
+TrafficPolicy traffic_policy(const TargetEntry& target, const ServiceIdentity& source,
+                             std::vector<ServiceName> source_services,
+                             std::vector<ServiceName> destination_services) {
+  return {
+      .target = target.policy.target,
+      .source = {.identity = source, .services = std::move(source_services)},
+      .destination = {.identity = target.destination, .services = std::move(destination_services)},
+      .http_routes = target.policy.http_routes,
+      .tcp = target.policy.tcp,
+      .tcp_ports = target.policy.tcp_ports};
 }
 
 PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceIdentity& source,
@@ -126,7 +127,8 @@ PolicyDecision check_policy(const model::MeshSnapshot& snapshot, const ServiceId
       continue;
     }
     grants.push_back(name + ": " + describe_grant(target->policy));
-    out.deciding.push_back(traffic_policy(snapshot, *target, source));
+    out.deciding.push_back(traffic_policy(*target, source, services_of(snapshot, source),
+                                          services_of(snapshot, destination)));
   }
   if (!grants.empty()) {
     out.allowed = true;

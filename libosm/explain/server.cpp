@@ -196,24 +196,24 @@ void explain_server(const ExplainedCall& call, const ServedCall& served, Explain
   RequestParts request{call.question, call.question.path.substr(0, call.question.path.find('?')),
                        served.service.http_paths != HttpPaths::kUnchecked,
                        served.protocol == Protocol::kGrpc || served.protocol == Protocol::kH2c};
-  if (is_http(served.protocol) && served.service.http_paths == HttpPaths::kNormalize) {
-    const auto normal = normal_path(request.path);
-    if (!normal) {
-      way.answer.status = kBadRequest;
-      way.steps.push_back(refused_path(served.service, request.path, kServer));
-      return;
-    }
-    request.path = *normal;
-  }
   if (is_http(served.protocol)) {
-    if (const auto why = refused_upgrade(call.question)) {
-      way.answer.status = kForbidden;
-      way.steps.push_back(step(kServer, StepEffect::kDenies, *why));
-      return;
-    }
     if (auto denial = refused_header_name(call, served.service, kServer)) {
       way.answer.status = kBadRequest;
       way.steps.push_back(*std::move(denial));
+      return;
+    }
+    if (served.service.http_paths == HttpPaths::kNormalize) {
+      const auto normal = normal_path(request.path);
+      if (!normal) {
+        way.answer.status = kBadRequest;
+        way.steps.push_back(refused_path(served.service, request.path, kServer));
+        return;
+      }
+      request.path = *normal;
+    }
+    if (const auto why = refused_upgrade(call.question)) {
+      way.answer.status = kForbidden;
+      way.steps.push_back(step(kServer, StepEffect::kDenies, *why));
       return;
     }
   }

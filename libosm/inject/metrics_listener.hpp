@@ -1,5 +1,5 @@
 // Port 15010 of a sidecar: Envoy's statistics for Prometheus, and nothing else of its admin
-// interface. Parts of the bootstrap, equal for all proxies (ADR 0040).
+// interface. Parts of the bootstrap, equal for all proxies.
 #pragma once
 
 #include <string>

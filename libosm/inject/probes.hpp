@@ -8,7 +8,7 @@
 //
 // httpGet hooks are forwarded likewise, under a path that cannot be guessed: a hook changes what a
 // container does, so the mesh must guard access to it.
-// docs/adr/0021-probes-are-requests-to-the-sidecar.md
+// docs/kubernetes.md has the part for users.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -151,9 +151,11 @@ class MeshValidator final : public Validator {
 
     const Object object = object_of(request, request.object);
     const std::string domain = cluster_domain();
-    std::vector<Problem> problems = kind->check != nullptr ? kind->check(object, domain)
-                                                           : kind->decode(object, domain).problems;
-    add_claim_conflicts(object, *kind, problems);
+    spec::DecodedPolicy decoded;
+    if (kind->decode != nullptr) decoded = kind->decode(object, domain);
+    std::vector<Problem> problems =
+        kind->check != nullptr ? kind->check(object, domain) : std::move(decoded.problems);
+    add_claim_conflicts(object, *kind, decoded.value, problems);
     add_root_conflicts(request, problems);
     AdmissionResponse response;
     std::vector<Problem> refusals;
@@ -229,7 +231,9 @@ class MeshValidator final : public Validator {
 
   // Adds conflicts with other objects that have one of its claims. References to missing objects
   // are no fault: those may follow later.
+  // `policy`: the decoded object; null if its kind has no decoder, or if it is invalid.
   void add_claim_conflicts(const Object& object, const spec::Kind& kind,
+                           const std::shared_ptr<const Policy>& policy,
                            std::vector<Problem>& problems) const {
     const std::string domain = cluster_domain();
     if (object.key.is(kinds::kTrafficSplit)) {
@@ -238,9 +242,8 @@ class MeshValidator final : public Validator {
       return;
     }
     // Of several Retries of one destination the first by name is used, and none is refused.
-    if (store_ == nullptr || kind.decode == nullptr || object.key.is(kinds::kRetry)) return;
-    const auto policy = kind.decode(object, domain).value;
-    if (!policy || model::links_of(*policy).claims.empty()) return;
+    if (store_ == nullptr || !policy || object.key.is(kinds::kRetry)) return;
+    if (model::links_of(*policy).claims.empty()) return;
     SharedList<Policy> others;  // few
     for (const auto& stored : store_->list(object.key.group_kind()))
       if (stored->key.ns == object.key.ns)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/links.hpp"
+#include "osm/object.hpp"
 
 namespace osm::inline v1::model {
 

@@ -1,5 +1,6 @@
 // Links of objects: the entries of a snapshot that an object of the specification shapes, the
-// objects whose values it takes over, and its claims. No other code has a case for each kind. Pure.
+// objects whose values it takes over, and its claims. Resolvers read the fields of each kind; other
+// code asks for links. Pure.
 #pragma once
 
 #include <string>

@@ -62,7 +62,7 @@ struct ServiceEntry {
   std::map<std::string, std::map<std::string, std::vector<Port>>> other_targets;
   std::vector<ServiceIdentity> identities;  // accounts behind it, ordered: all a client may meet
   // True if a platform knows the service and nobody serves it, as while it is scaled to zero: the
-  // accounts behind it cannot be known (ADR 0035).
+  // accounts behind it cannot be known.
   bool idle = false;
   // True if only workloads outside of the mesh can be behind it: clients reach them past the mesh,
   // if egress is on.
@@ -86,6 +86,7 @@ struct ServiceEntry {
 struct ServiceEndpoints {
   ServiceName service;
   std::vector<Endpoint> endpoints;
+  ProviderNames providers{};  // of the endpoints
 
   const ServiceName& key() const { return service; }
   friend bool operator==(const ServiceEndpoints&, const ServiceEndpoints&) = default;

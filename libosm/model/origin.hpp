@@ -1,7 +1,8 @@
-// The object that made a value of the mesh.
+// Origins of values of the mesh: objects, and endpoints providers.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/digest.hpp"
 #include "osm/object.hpp"
@@ -17,8 +18,16 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-// An input or any other digest with an origin does not compile. The walk of catalog/mesh_hash.cpp
-// alone skips origins, with a builder of its own.
+// Ids of the endpoints providers that list values, in the order of the values.
+struct ProviderNames {
+  std::vector<std::string> of_each;
+
+  friend bool operator==(const ProviderNames&, const ProviderNames&) = default;
+};
+
+// An input or any other digest with one of them does not compile. The walk of catalog/mesh_hash.cpp
+// alone skips them, with a builder of its own.
 void feed(DigestBuilder&, const Origin&) = delete;
+void feed(DigestBuilder&, const ProviderNames&) = delete;
 
 }  // namespace osm::inline v1::model

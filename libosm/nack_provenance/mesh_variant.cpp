@@ -1,9 +1,37 @@
 #include "nack_provenance/mesh_variant.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace osm::inline v1::nack_provenance {
+namespace {
+
+// Services may share a port, which then checks paths if one of them does. So without a Service that
+// checks them, the others of its namespace do.
+Table<Service> with_checks_of(const ObjectSet& absent, const Table<Service>& all,
+                              const Table<Service>& left) {
+  std::set<std::string> namespaces;
+  for (const ObjectKey& object : absent) {
+    if (!object.is(kinds::kService)) continue;
+    const auto service = all.find({object.ns, object.name});
+    if (service && service->http_paths != HttpPaths::kUnchecked) namespaces.insert(object.ns);
+  }
+  if (namespaces.empty()) return left;
+  std::map<ServiceName, Table<Service>::Entry> edits;
+  for (const auto& service : left) {
+    if (service->http_paths != HttpPaths::kUnchecked || !namespaces.contains(service->name.ns))
+      continue;
+    auto checked = std::make_shared<Service>(*service);
+    checked->http_paths = HttpPaths::kStrict;
+    edits.emplace(service->name, std::move(checked));
+  }
+  return left.edited(std::move(edits));
+}
+
+}  // namespace
 
 MeshVariant::MeshVariant(const MeshInputs& inputs)
     : inputs_(inputs),
@@ -63,6 +91,7 @@ ads::MeshPtr MeshVariant::without(const ObjectSet& objects) {
   config.proxy = without_config(config.proxy);
   absent.config = std::make_shared<const MeshConfig>(std::move(config));
   SpecSnapshot left = model::mixed(absent, *newest_->objects, objects);
+  left.services = with_checks_of(objects, newest_->objects->services, left.services);
   left.synced = true;  // there is a mesh of it
   objects_ = std::make_shared<const SpecSnapshot>(std::move(left));
   if (auto fresh = builder_.build()) return last_ = std::move(fresh);

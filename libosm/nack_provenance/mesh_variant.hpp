@@ -40,7 +40,8 @@ class MeshVariant : private catalog::EndpointFilter {
   void follow(const Snapshot& newest);
 
   // The newest mesh without these objects; `changes` are those since the last call. Instead of a
-  // MeshConfig its defaults are in effect. Null: not known. Precondition: follow() was called.
+  // MeshConfig its defaults are in effect. Without a Service that checks paths, the others of its
+  // namespace check them. Null: not known. Precondition: follow() was called.
   ads::MeshPtr without(const ObjectSet& objects);
 
   // True if a provider threw, so that the next call of without() may have another result.

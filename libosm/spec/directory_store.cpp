@@ -47,9 +47,10 @@ class DirectoryStore final : public ObjectStore {
         metrics_(options.runtime.metrics),
         clock_(options.runtime.clock),
         inotify_(std::move(inotify)),
-        strand_(options.runtime.executor) {
-    if (options.first_seen != nullptr)
-      record_.emplace(*options.first_seen, options.runtime,
+        strand_(options.runtime.executor),
+        first_seen_(options.first_seen) {
+    if (first_seen_)
+      record_.emplace(*first_seen_, options.runtime,
                       [this] { strand_.post([this] { publish(); }); });
     readable_ = options.watcher.watch(inotify_->fd(), [this] {
       inotify_->read_available();
@@ -470,6 +471,7 @@ class DirectoryStore final : public ObjectStore {
 
   Notifier<const std::vector<ObjectKey>&> notifier_;
   Strand strand_;
+  const std::shared_ptr<TextRecord> first_seen_;
   std::optional<FirstSeenRecord> record_;
   Subscription readable_;
   bool flush_armed_ = false;

@@ -1,5 +1,5 @@
 // The last valid MeshConfig, for the time when there is none: in memory and, if there are options,
-// in a record that the next start and the other replicas read (docs/adr/0036).
+// in a record that the next start and the other replicas read.
 //
 // Each replica may write the record. Of two configurations the newer one wins: of an API server's
 // objects, that with the later creation and then the higher generation. Otherwise a configuration

@@ -6,6 +6,7 @@
 #include "machines/azure_resource.hpp"
 #include "machines/dns_resource.hpp"
 #include "machines/virtual_machine.hpp"
+#include "osm/ids.hpp"
 #include "osm/values/service_provider.hpp"
 #include "osm/values/telemetry.hpp"
 #include "spec/decode.hpp"
@@ -202,6 +203,19 @@ const Kind* find_kind(const Kinds& kinds, const GroupKind& name) {
   const auto at =
       std::find_if(kinds.begin(), kinds.end(), [&](const Kind& kind) { return kind.name == name; });
   return at == kinds.end() ? nullptr : &*at;
+}
+
+Status check_place(const ObjectKey& key) {
+  const Kind* const kind = find_kind(mesh_kinds(), key.group_kind());
+  const bool cluster = kind && kind->scope == Scope::kCluster;
+  const char* fault = nullptr;
+  if (cluster && !key.ns.empty())
+    fault = ": metadata.namespace: this kind has none; leave it out";
+  else if (!cluster && key.ns.empty())
+    fault = ": metadata.namespace: required";
+  else if ((!cluster && !is_dns_label(key.ns)) || !is_dns_subdomain(key.name))
+    fault = ": metadata: its namespace or name is no DNS name (lower case, digits, '-')";
+  return fault ? Status(Error{ErrorCode::kInvalidArgument, key.str() + fault}) : Status();
 }
 
 std::optional<std::string> why_unknown(const Object& object, const Kinds& kinds) {

@@ -19,8 +19,8 @@
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/memory_mesh_spec.hpp"
 #include "osm/testing/provider_conformance.hpp"
+#include "testing/conformance_suite.hpp"
 #include "testing/provider_watch.hpp"
-#include "testing/verdict.hpp"
 
 namespace osm::inline v1::testing {
 
@@ -155,10 +155,7 @@ class Bench {
   std::list<std::thread> callers_;
 };
 
-struct ClauseEntry {
-  ConformanceClause clause;
-  Verdict (*check)(Bench& bench);
-};
+using ClauseEntry = SuiteClause<Bench>;
 
 std::vector<ClauseEntry> first_list_clauses();        // provider_clauses_list.cpp
 std::vector<ClauseEntry> outage_clauses();            // provider_clauses_outage.cpp

@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "testing/conformance_trial.hpp"
 #include "testing/provider_bench.hpp"
 
 namespace osm::inline v1::testing {
@@ -18,13 +17,11 @@ std::vector<ClauseEntry> all_clauses() {
   return all;
 }
 
-Verdict try_entry(const ClauseEntry& entry, const PlatformFactory& factory,
-                  const ConformanceOptions& options) {
-  return try_clause(entry.clause, options.clause_deadline, "provider",
-                    [entry, factory, options](const auto& on_step) {
-                      Bench bench(factory, options, on_step);
-                      return entry.check(bench);
-                    });
+Suite<Bench> provider_suite(const PlatformFactory& platform, const ConformanceOptions& options) {
+  return {"provider", "conformance_clauses()", all_clauses(), options.clause_deadline,
+          [platform, options](const OnStep& on_step) {
+            return std::make_unique<Bench>(platform, options, on_step);
+          }};
 }
 
 // In the order of ConformanceOutcome.
@@ -61,31 +58,16 @@ std::string ConformanceReport::text() const {
          std::to_string(results.size()) + " clauses hold\n\n" + rows + details;
 }
 
-std::vector<ConformanceClause> conformance_clauses() {
-  std::vector<ConformanceClause> out;
-  for (const ClauseEntry& entry : all_clauses()) out.push_back(entry.clause);
-  return out;
-}
+std::vector<ConformanceClause> conformance_clauses() { return listed(all_clauses()); }
 
 ConformanceReport check_provider(const PlatformFactory& platform,
                                  const ConformanceOptions& options) {
-  ConformanceReport report;
-  bool syncs = true;
-  for (const ClauseEntry& entry : all_clauses()) {
-    report.results.push_back(syncs ? try_entry(entry, platform, options) : not_judged("synced"));
-    report.results.back().clause = entry.clause;
-    if (report.results.size() == 1) syncs = report.results.front().ok();
-  }
-  return report;
+  return provider_suite(platform, options).run_all();
 }
 
 ConformanceResult check_provider_clause(std::string_view id, const PlatformFactory& platform,
                                         const ConformanceOptions& options) {
-  for (const ClauseEntry& entry : all_clauses())
-    if (id == entry.clause.id) return try_entry(entry, platform, options);
-  Verdict verdict = failed("no such clause; conformance_clauses() lists them", {});
-  verdict.clause.id = id;
-  return verdict;
+  return provider_suite(platform, options).run_one(id);
 }
 
 }  // namespace osm::inline v1::testing

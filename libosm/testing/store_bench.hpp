@@ -14,12 +14,11 @@
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
 #include "osm/testing/store_conformance.hpp"
-#include "testing/verdict.hpp"
+#include "testing/conformance_suite.hpp"
 
 namespace osm::inline v1::testing {
 
 using ObjectPtr = std::shared_ptr<const Object>;
-using OnStep = std::function<void(std::string)>;
 
 // HTTPRouteGroup shop/<name> whose route has this path; a Service shop/<name>.
 Object route_group(const std::string& name, const std::string& path = "/", const char* ns = "shop");
@@ -91,10 +90,7 @@ class StoreBench {
   std::vector<std::thread> callers_;
 };
 
-struct StoreClause {
-  ConformanceClause clause;
-  Verdict (*check)(StoreBench& bench);
-};
+using StoreClause = SuiteClause<StoreBench>;
 
 std::vector<StoreClause> store_list_clauses();    // store_clauses_list.cpp
 std::vector<StoreClause> store_outage_clauses();  // store_clauses_outage.cpp

@@ -48,10 +48,10 @@ struct ClassView {
 // Resource names that two resource types share.
 std::string outbound_route_name(Port service_port);  // "rds-outbound.<port>"
 std::string inbound_route_name(Port target_port);    // "rds-inbound.<target port>"
-// With ".<fqdn>": each service port has its own (ADR 0037).
+// With ".<fqdn>": each service port has its own.
 std::string outbound_route_name(const model::ServiceEntry& service, const MeshService& port);
-// With ".<fqdn>" for a headless service: its pods are told apart by address, not by host name (ADR
-// 0022).
+// With ".<fqdn>" for a headless service: its pods are told apart by address, and any host name is
+// served.
 std::string inbound_route_name(const ServedPort& served);
 // One of the clusters that a dialled port leads to.
 struct Destination {
@@ -66,7 +66,7 @@ std::vector<Destination> destinations_of(const ClassView& view, const model::Ser
 // Cluster for a client that dials this port.
 std::string dialled_cluster_name(const model::ServiceEntry& service, const MeshService& port);
 
-// Pods of a headless service that give a port the same number (ADR 0026).
+// Pods of a headless service that give a port the same number.
 struct DialledPods {
   MeshService port;  // with that number as its target port
   bool usual;        // the number is the service's own target port
@@ -87,8 +87,8 @@ inline constexpr const char* kPassthroughCluster = "passthrough-outbound";
 // Clusters of servers outside the mesh that MeshConfig names.
 inline constexpr const char* kTracingCluster = "envoy-tracing-cluster";
 inline constexpr const char* kAuthorizationCluster = "envoy-authorization-cluster";
-// Path and header of health checks between sidecars (ADR 0025). Client and server must agree on
-// them.
+// Path and header of health checks between sidecars. Client and server
+// must agree on them.
 inline constexpr const char* kProbePath = "/healthz/osm";
 inline constexpr const char* kProbeHeader = "x-osm-envoy-healthcheck";
 

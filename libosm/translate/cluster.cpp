@@ -99,7 +99,7 @@ enum class Reach {
   kDialledOnTarget,  // the dialled address, at the target port
 };
 
-// Health checks ask the proxy of each endpoint (ADR 0025). Endpoints that the mesh removes go at
+// Health checks ask the proxy of each endpoint. Endpoints that the mesh removes go at
 // once, healthy or not.
 void set_probes(cluster::Cluster& out, const std::string& fqdn) {
   out.set_ignore_health_on_host_removal(true);

@@ -203,7 +203,7 @@ void add_route(const EgressRoute& from, route::VirtualHost& out) {
 }
 
 // True if the route's path could match a path in another form, which the server reads as another
-// path (ADR 0033).
+// path.
 bool matches_other_forms(const EgressRoute& one) {
   const Pattern path = pattern_of(one.match.path);
   return path.kind == Pattern::Kind::kPrefix || path.kind == Pattern::Kind::kRegex;

@@ -1,4 +1,4 @@
-// Destinations outside of the mesh that Egress objects open to a class (ADR 0038), as filter chains
+// Destinations outside of the mesh that Egress objects open to a class, as filter chains
 // of the outbound listener, route configurations and clusters. Each chain, route configuration and
 // cluster holds the union of what the class's grants allow there.
 #pragma once

@@ -1,4 +1,4 @@
-// Calls from outside of the mesh, as IngressBackends admit them (ADR 0039): chains of the inbound
+// Calls from outside of the mesh, as IngressBackends admit them: chains of the inbound
 // listener, and their routes.
 //
 // A chain matches one port and either plain text or TLS without the mesh's ALPN, so no connection

@@ -112,7 +112,7 @@ struct OutboundChain {
 
 // The listener of one dialled address and port. It has no socket: the outbound listener hands
 // connections over by their destination before interception. So a Service that comes, changes or
-// goes is one listener, and no other loses a connection (ADR 0037).
+// goes is one listener, and no other loses a connection.
 struct DialledListenerValues {
   static constexpr XdsType kType = XdsType::kListener;
   static constexpr std::string_view kKind = "dialled-listener";

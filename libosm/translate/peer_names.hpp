@@ -1,5 +1,5 @@
 // Names that a peer's certificate may have: URI SANs under each trust domain, and, while the mesh
-// accepts identities of OSM v1.2, its DNS SANs too (ADR 0044).
+// accepts identities of OSM v1.2, its DNS SANs too.
 #pragma once
 
 #include <string>

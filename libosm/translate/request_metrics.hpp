@@ -1,4 +1,4 @@
-// Statistics of requests by caller, for Prometheus (ADR 0040): an access logger that writes no log.
+// Statistics of requests by caller, for Prometheus: an access logger that writes no log.
 // envoy_osm_request_total counts by caller and status, envoy_osm_request_duration_ms measures.
 #pragma once
 

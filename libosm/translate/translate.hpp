@@ -39,7 +39,7 @@ struct ProxyClass {
   // conflicts settled.
   std::vector<MeshService> own_ports;
   // Ports that are not its own any more, and apexes that do not split to them any more, while
-  // clients may not know it yet (ADR 0034). Ordered by port, ports unique.
+  // clients may not know it yet. Ordered by port, ports unique.
   std::vector<ServedPort> leaving = {};
   // The Telemetry in effect. Labels that select it are not known here.
   std::optional<TelemetryName> telemetry = {};

@@ -281,7 +281,7 @@ TEST_SUITE("ads::Hub progress") {
     REQUIRE(proxy.settle().size() == 1);
     rig.mesh.put(workload(kServerId, kServer, {}));
     rig.publish();
-    rig.executor.run_for(6s);  // its port has left (ADR 0034)
+    rig.executor.run_for(6s);  // its port has left
     // Nothing is left to listen for: its stream is ended, to be told so.
     const model::ProxyKey key{kServer.ns, kServerId};
     REQUIRE(rig.hub.progress({key}).size() == 1);

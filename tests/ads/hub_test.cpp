@@ -166,7 +166,7 @@ TEST_SUITE("ads::Hub admission") {
     CHECK(names_of(proxy.stream().writes.back()) == std::vector<std::string>{"inbound-listener"});
     rig.mesh.put(workload(kServerId, kServer, {}));
     rig.publish();
-    rig.executor.run_for(6s);  // its port has left (ADR 0034)
+    rig.executor.run_for(6s);  // its port has left
     // Nothing inbound is left: never pushed empty, told when it asks again.
     check_closed(proxy, CloseCode::kUnavailable, "emptied", false);
     RigProxy again(rig, kServerId, kServer);

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/replica_contracts.hpp"
+#include "lib/record_contract.hpp"
 #include "lib/temporary_directory.hpp"
 
 TEST_SUITE("make_file_record") {

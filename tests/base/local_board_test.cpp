@@ -1,9 +1,10 @@
 // A board with one member returns its own entries and calls subscribers.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <memory>
+#include <string>
 
-#include "lib/replica_contracts.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -12,13 +13,6 @@ using namespace osm;
 using Said = std::map<std::string, std::string>;
 
 TEST_SUITE("make_local_board") {
-  TEST_CASE("a local board keeps the contract of boards") {
-    testing::ManualClock clock;
-    testing::ManualExecutor executor{clock};
-    const auto board = make_local_board("here", executor);
-    testing::check_board_contract(*board, "here", [&] { executor.run_until_idle(); });
-  }
-
   TEST_CASE("a local board returns its own texts and notifies subscribers") {
     testing::ManualClock clock;
     testing::ManualExecutor executor{clock};

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -177,13 +178,50 @@ TEST_SUITE("catalog::MeshCataloger") {
           ErrorCode::kNotFound);
   }
 
+  TEST_CASE("a denied account has no peers and is none, in both modes") {
+    Shop shop;
+    const auto& catalog = *shop.catalog;
+    const ObjectKey stolen{kinds::kDenylist, "osm-system", "stolen"};
+    const auto deny = [&](const char* account) {
+      Denylist list{.reason = {}, .accounts = {}, .proxies = {}};
+      list.accounts.push_back(identity(account));
+      shop.spec.put(Policy(stolen, list));
+      shop.publish();
+    };
+    const auto agree = [&](const char* source, const char* destination, bool allowed) {
+      const Names callers = *catalog.list_inbound_service_identities(identity(destination));
+      const Names called = *catalog.list_outbound_service_identities(identity(source));
+      CHECK(std::ranges::count(callers, identity(source)) == int{allowed});
+      CHECK(std::ranges::count(called, identity(destination)) == int{allowed});
+      CHECK(shop.check(source, destination).allowed == allowed);
+    };
+    agree("buyer", "store", true);
+    for (const bool permissive : {false, true}) {
+      CAPTURE(permissive);
+      MeshConfig config;
+      config.proxy.permissive = permissive;
+      shop.spec.set_mesh_config(config);
+      for (const char* denied : {"buyer", "store"}) {
+        deny(denied);
+        agree("buyer", "store", false);
+        CHECK(catalog.list_inbound_service_identities(identity(denied))->empty());
+        CHECK(catalog.list_outbound_service_identities(identity(denied))->empty());
+      }
+      agree("ghost", "buyer", permissive);
+      shop.spec.remove(stolen);
+      shop.publish();
+      agree("buyer", "store", true);
+    }
+  }
+
   TEST_CASE("services, accounts and endpoints of each other") {
     Shop shop;
     CHECK(*shop.catalog->list_service_identities_for_service(service_name("store")) ==
           Names{identity("store")});
     CHECK(shop.catalog->get_services_for_service_identity(identity("store"))->size() == 1);
     CHECK(shop.catalog->get_services_for_service_identity(identity("buyer"))->empty());
-    CHECK(shop.catalog->list_endpoints_for_service(service_name("store"))->size() == 1);
+    CHECK(*shop.catalog->list_endpoints_for_service(service_name("store")) ==
+          std::vector<MergedEndpoint>{{served_at("10.0.0.1", "store", 8081), "vm"}});
     CHECK(shop.catalog->list_endpoints_for_service(service_name("x")).error().code ==
           ErrorCode::kNotFound);
     CHECK(shop.catalog->get_ingress_policies_for_service(service_name("store"))->empty());

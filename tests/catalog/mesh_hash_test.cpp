@@ -102,4 +102,19 @@ TEST_SUITE("catalog::MeshHash") {
     CHECK(hash.digests() == digests);
     CHECK(hash.update(mesh_of(one, "b.edge")) != before);
   }
+
+  TEST_CASE("the providers of endpoints are no part of the hash and the digests") {
+    const auto mesh_of = [](const char* address, const char* provider) {
+      model::MeshSnapshot out = snapshot({});
+      out.endpoints = Table<model::ServiceEndpoints>({shared(model::ServiceEndpoints{
+          service_name("a"), {served_at(address, "store", 8081)}, {{provider}}})});
+      return out;
+    };
+    MeshHash hash;
+    const std::string before = hash.update(mesh_of("10.0.0.1", "vm"));
+    const model::MeshDigests digests = hash.digests();
+    CHECK(hash.update(mesh_of("10.0.0.1", "cloud")) == before);
+    CHECK(hash.digests() == digests);
+    CHECK(hash.update(mesh_of("10.0.0.2", "cloud")) != before);
+  }
 }

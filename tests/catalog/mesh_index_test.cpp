@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catalog/mesh_builder.hpp"
@@ -92,9 +93,10 @@ struct Shop {
     spec.put(Policy({kGreeting, kNs, "all"}, std::string("hi")));
   }
   // The names of the workloads that the object concerns.
-  std::set<std::string> concerned(const GroupKind& kind, const char* name) const {
+  std::set<std::string> concerned(const GroupKind& kind, const char* name,
+                                  const char* ns = kNs) const {
     std::set<std::string> out;
-    const auto entries = model::entries_of({kind, kNs, name}, *snapshot);
+    const auto entries = model::entries_of({kind, ns, name}, *snapshot);
     for (const auto& entry : model::workloads_in(entries, *snapshot))
       out.insert(entry->workload.name.name);
     return out;
@@ -149,6 +151,33 @@ TEST_SUITE("catalog: model::MeshIndex") {
       CAPTURE(one.name);
       CHECK(shop.concerned(one.kind, one.name) == one.concerned);
     }
+  }
+
+  TEST_CASE("an object that is missing, or not to be used, concerns those that name it") {
+    Shop shop;
+    Egress egress;
+    egress.sources = {identity("buyer")};
+    egress.setting = "absent";
+    shop.spec.put(Policy({kinds::kEgress, kNs, "vain"}, egress));
+    for (const auto& [name, collector] :
+         {std::pair("lonely", ExtensionServiceName{"other", "collector"}),
+          std::pair("stock", ExtensionServiceName{kNs, "absent"})}) {
+      Workload labelled = workload(name, std::string("u-") + name, name, "10.0.2.1");
+      labelled.labels = {{"app", name}};
+      shop.vm.put_workload(labelled);
+      Telemetry telemetry{.selector = labelled.labels};
+      telemetry.open_telemetry = OpenTelemetryLog{collector, {}};
+      shop.spec.put(Policy({kinds::kTelemetry, kNs, name}, telemetry));
+    }
+    shop.builder.all_workloads_changed();
+    shop.snapshot = shop.builder.build();
+    REQUIRE(shop.snapshot);
+    using Names = std::set<std::string>;
+    CHECK(shop.concerned(kinds::kUpstreamTrafficSetting, "absent") == Names{"buyer"});
+    CHECK(shop.concerned(kinds::kExtensionService, "collector", "other") == Names{"lonely"});
+    CHECK(shop.concerned(kinds::kExtensionService, "absent") == Names{"stock"});
+    CHECK(shop.concerned(kinds::kExtensionService, "collector") ==
+          Names{"annex", "buyer", "store"});
   }
 
   TEST_CASE("in permissive mode services, splits and workloads with services concern all") {

@@ -267,6 +267,8 @@ TEST_SUITE("catalog::ReadinessGate") {
     for (int builds = 0; builds < 2; ++builds) {
       mesh.build();
       CHECK(ports() == std::map<std::string, std::uint16_t>{{first, 8081}, {second, 8081}});
+      CHECK(mesh.last.endpoints.find(service_name("store"))->providers.of_each ==
+            std::vector<std::string>{"vm", "vm"});
       mesh.list_endpoints("store", builds);
     }
     mesh.acknowledge(0);

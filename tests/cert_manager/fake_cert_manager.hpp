@@ -8,6 +8,7 @@
 #include <boost/json.hpp>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -170,7 +171,9 @@ struct FakeCertManager {
     return all;
   }
 
+  // Thread: any.
   void pass(std::chrono::nanoseconds time) {
+    const std::lock_guard lock(passing);
     clock.advance(time);
     waited += time;
     for (json::object request : requests()) {
@@ -221,6 +224,7 @@ struct FakeCertManager {
   bool approves = true;            // off: an approver must, by a condition of the request's status
   std::vector<json::object> seen;  // every request that it was shown, as it was then
   std::chrono::nanoseconds waited{0};
+  std::mutex passing;
 };
 
 }  // namespace osm::cert_manager_test

@@ -69,7 +69,8 @@ TEST_SUITE("control_plane: a catalog without a server") {
     const auto endpoints = mesh.catalog().list_endpoints_for_service(kApi);
     REQUIRE(endpoints.ok());
     REQUIRE(endpoints->size() == 1);
-    CHECK(endpoints->front().address == "10.0.0.7");
+    CHECK(endpoints->front().endpoint.address == "10.0.0.7");
+    CHECK(endpoints->front().provider == provider.id());
     const auto identities = mesh.catalog().list_service_identities_for_service(kApi);
     REQUIRE(identities.ok());
     CHECK(*identities == std::vector<ServiceIdentity>{kAccount});
@@ -78,7 +79,7 @@ TEST_SUITE("control_plane: a catalog without a server") {
     provider.set_endpoints(kApi, {endpoint_at("10.0.0.8", true)});
     CHECK(osm::testing::wait_until([&] {
       const auto now = mesh.catalog().list_endpoints_for_service(kApi);
-      return now.ok() && now->size() == 1 && now->front().address == "10.0.0.8";
+      return now.ok() && now->size() == 1 && now->front().endpoint.address == "10.0.0.8";
     }));
     CHECK((*started)->shutdown(5s).ok());
   }

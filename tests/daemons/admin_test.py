@@ -239,6 +239,69 @@ class Admin(ShopTest):
         self.assertEqual(code, 1)
         self.assertIn("shop/nobody is not in the mesh", err)
 
+    def test_a_service_is_shown_with_its_endpoints_their_provider_and_its_callers(self):
+        self.write(
+            "ingress.yaml",
+            objects.ingress_backend(
+                "shop", "in", {("api", 8080): {"protocol": "http"}}, ("IPRange", "198.51.100.0/24")
+            ),
+        )
+        wait_for("it is read", lambda: self.as_json("service", "get", "shop/api")[1]["ingress"])
+        endpoint = {"address": "10.1.0.2", "port": 8080, "identity": "shop/api", "weight": None, "provider": "vm"}
+        caller = {
+            "object": "IngressBackend shop/in",
+            "target_port": 8080,
+            "encryption": "none",
+            "networks": ["198.51.100.0/24"],
+            "principals": [],
+        }
+        code, answer = self.as_json("service", "get", "shop/api")
+        self.assertEqual((code, answer["service"], answer["identities"]), (0, "shop/api", ["shop/api"]))
+        self.assertEqual([{name: e[name] for name in endpoint} for e in answer["endpoints"]], [endpoint])
+        self.assertEqual(answer["ingress"], [caller])
+        out = self.osm("service", "get", "shop/api")[1]
+        self.assertRegex(out, r"(?m)^10\.1\.0\.2 +8080 .* vm$")
+        self.assertRegex(out, r"(?m)^IngressBackend shop/in +8080 +none +198\.51\.100\.0/24 +-$")
+        for name, status, reason in (("shop/gone", 1, "not-found"), ("api", 2, "invalid-argument")):
+            code, _, err = self.osm("service", "get", name)
+            self.assertEqual((code, name in err, reason in err), (status, True, True), err)
+
+    def test_accounts_and_policies_are_shown(self):
+        code, answer = self.as_json("identity", "get", "shop/api")
+        self.assertEqual((code, answer["inbound"], answer["outbound"]), (0, ["shop/web"], []))
+        [port] = answer["services"]
+        self.assertEqual((port["service"], port["port"], port["target_port"]), ("shop/api", 80, 8080))
+        out = self.osm("identity", "get", "shop/web")[1]
+        self.assertEqual(out.splitlines()[1:], ["Called by: -", "Calls:     shop/api", "It runs no Service."])
+        code, answer = self.as_json("policy", "list")
+        [policy] = answer["policies"]
+        self.assertEqual(
+            (code, policy["object"], policy["source"], policy["destination_services"], policy["routes"]),
+            (0, "TrafficTarget shop/web-api", "shop/web", ["shop/api"], ["GET /books.*"]),
+        )
+        self.assertTrue(policy["path"].endswith("shop.yaml"), policy)
+        self.assertRegex(self.osm("policy", "list")[1], r"(?m)^TrafficTarget shop/web-api +shop/web +shop/api ")
+        gone = ("HTTPRouteGroup", "gone", [])
+        self.write("nothing.yaml", objects.target("shop", "nothing", "web", [("shop", "api")], gone))
+        wait_for("it is read", lambda: len(self.as_json("policy", "list")[1]["policies"]) == 2)
+        self.assertRegex(self.osm("policy", "list")[1], r"(?m)^TrafficTarget shop/nothing .* opens nothing$")
+
+    def test_a_proxy_that_has_not_come_is_expected_no_participant_and_has_services(self):
+        self.assertEqual(self.osm("proxy", "list", "--expected")[1], "No proxy is expected.\n")
+        self.assertEqual(self.bootstrap("api-1", self.folder / "api-1")[0], 0)
+        [expected] = self.as_json("proxy", "list", "--expected")[1]["expected"]
+        uuid = expected["uuid"]
+        self.assertEqual((expected["namespace"], expected["claimed"]), ("shop", False))
+        self.assertRegex(self.osm("proxy", "list", "--expected")[1], rf"(?m)^shop +{uuid} .* no$")
+        self.assertEqual(self.as_json("proxy", "list", "--participants")[1], {"participants": []})
+        self.assertEqual(self.osm("proxy", "list", "--participants")[1], "No proxy is a participant.\n")
+        self.assertEqual(self.osm("proxy", "list", "--participants", "--expected")[0], 2)
+        code, answer = self.as_json("proxy", "services", f"shop/{uuid}")
+        self.assertEqual((code, [s["service"] for s in answer["services"]]), (0, ["shop/api"]))
+        self.assertRegex(self.osm("proxy", "services", f"shop/{uuid}")[1], r"(?m)^shop/api +http +80 +8080 +http$")
+        for proxy, code in ((f"other/{uuid}", 1), ("shop/api-1", 2), (uuid, 2)):
+            self.assertEqual(self.osm("proxy", "services", proxy)[0], code, proxy)
+
     def test_the_graph_has_each_permission_with_its_object_and_encryption(self):
         self.write(
             "egress.yaml",

@@ -14,7 +14,6 @@ from lib.kube import small_api
 from lib.kube.pki import Pki
 from lib.mesh import objects
 from lib.mesh.daemon import Daemon, DaemonTest, run
-from lib.mesh.roots import root
 from lib.net.processes import NotYet, wait_for
 
 HANGS = 120  # seconds: WatchedExecutor::kHangs
@@ -76,7 +75,7 @@ class Hang(DaemonTest):
         def hold_record():
             """Each root has the record read. It may be written just before, and then is a new file."""
             if record.hold():
-                roots.append(root(f"root-{len(roots)}", "passive"))
+                roots.append(objects.root(f"root-{len(roots)}", "passive"))
                 self.write("roots.yaml", *roots, wait=False)
 
         config, token_of_reconciler = self.kubeconfig("reconciler", port)

@@ -5,6 +5,7 @@ errors as JSON, one grammar of times, completion in bash, zsh and fish, and a ve
 usage: usage_test.py --bin DIRECTORY
 """
 
+import concurrent.futures
 import http.server
 import json
 import pathlib
@@ -14,6 +15,7 @@ import socketserver
 import subprocess
 import threading
 import time
+import urllib.parse
 
 from lib.mesh import objects
 from lib.mesh.daemon import DaemonTest, ShopTest, run
@@ -28,12 +30,17 @@ ASKING = (
     ["check"],
     ["version"],
     ["proxy", "list"],
+    ["proxy", "list", "--expected"],
+    ["proxy", "services", "shop/6ba7b810-9dad-41d1-80b4-00c04fd430c8"],
     ["proxy", "get", "config_dump", "shop/web-1"],
     ["proxy", "get", "routes", "shop/web-1"],
     ["policy", "check", "shop/web", "shop/api"],
+    ["policy", "list"],
     ["policy", "check-pods", "shop/web-1", "shop/api-1"],
     ["policy", "check-conflicts"],
     ["policy", "explain", "shop/web", "shop/api"],
+    ["service", "get", "shop/api"],
+    ["identity", "get", "shop/api"],
     ["verify", "connectivity", "--from-pod", "shop/web-1", "--to-pod", "shop/api-1"],
     ["verify", "ingress", "--from-address", "192.0.2.1", "--to-service", "shop/api"],
     ["certificate", "list"],
@@ -65,8 +72,11 @@ class Refusing(http.server.BaseHTTPRequestHandler):
         if self.status == 0:
             time.sleep(30)
             return
-        body = json.dumps({"error": {"code": self.code, "message": "it is refused"}}).encode()
-        self.send_response(self.status)
+        self.send(self.status, {"error": {"code": self.code, "message": "it is refused"}})
+
+    def send(self, status, answer):
+        body = json.dumps(answer).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -201,16 +211,157 @@ class Refusals(DaemonTest):
             def do_GET(self):
                 if self.path.startswith("/v1/status"):
                     (mesh / "osm-denylist.yaml").unlink()
-                body = json.dumps({"phase": "Applied", "object": "x", "removed": False}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.send(200, {"phase": "Applied", "object": "x", "removed": False})
 
         self.serve(TakenBack)
         code, error = self.error_of("deny", "account", "shop/web", "--mesh-dir", mesh)
         self.assertEqual((code, error["code"]), (1, "conflict"))
         self.assertIn("another command took it back", error["message"])
+
+    def test_objects_in_etcd_are_changed_through_the_controller_in_the_version_that_was_read(self):
+        stored, asked, conflicts = {}, [], ["once"]
+
+        class Etcd(Refusing):
+            def do_GET(self):
+                path, _, query = self.path.partition("?")
+                name = urllib.parse.parse_qs(query).get("name", [""])[0]
+                if path == "/v1/version":
+                    self.send(200, {"mesh": "etcd:/osm"})
+                elif path == "/v1/status":
+                    self.send(200, {"phase": "Applied", "object": name, "removed": name not in stored})
+                elif path == "/v1/roots":
+                    signing, done = ("next", "old") if "next" in stored else ("old", "next")
+                    domain = {"trust_domain": "cluster.local"}
+                    roots = [{"name": signing, "state": "signing", "role": "active"} | domain]
+                    roots += [{"name": name, "state": "inactive", "role": ""} | domain for name in (done, "(own)")]
+                    self.send(200, {"roots": roots})
+                elif path != "/v1/objects":
+                    self.send(200, {"proxies": []})
+                elif name in stored:
+                    self.send(200, {"objects": [stored[name]]})
+                else:
+                    self.send(404, {"error": {"code": "not-found", "message": "there is no such object"}})
+
+            def do_POST(self):
+                (wanted,) = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["objects"]
+                name = wanted["metadata"]["name"]
+                version = wanted["metadata"].pop("resourceVersion")
+                asked.append((self.path.partition("?")[0], name, version))
+                result = {"object": name, "result": "configured", "resourceVersion": str(len(asked))}
+                if conflicts and conflicts.pop():
+                    result["error"] = {"code": "conflict", "message": "was changed"}
+                elif self.path.startswith("/v1/objects/delete"):
+                    del stored[name]
+                else:
+                    wanted["metadata"]["resourceVersion"] = str(len(asked))
+                    stored[name] = wanted
+                self.send(200, {"written": "error" not in result, "objects": [result]})
+
+        self.serve(Etcd)
+        name, apply, delete = "account.shop.web", "/v1/objects/apply", "/v1/objects/delete"
+        code, _, err = self.osm("deny", "account", "shop/web", "--reason", "lost")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(asked, [(apply, name, "0"), (apply, name, "0")])
+        self.assertEqual(
+            stored[name]["spec"],
+            {"serviceAccounts": [{"namespace": "shop", "name": "web"}], "proxyUUIDs": [], "reason": "lost"},
+        )
+        self.assertEqual(self.osm("deny", "remove", "shop/web")[0], 0)
+        self.assertEqual(asked[2:], [(delete, name, "2")])
+        code, error = self.error_of("deny", "remove", "shop/web")
+        self.assertEqual((code, error["code"]), (1, "not-found"))
+        self.assertIn("is not denied by Denylist osm-system/account.shop.web in namespace", error["message"])
+        code, error = self.error_of("deny", "account", "shop/web", "--mesh-dir", self.mesh)
+        self.assertEqual(code, 2)
+        self.assertIn("this controller's mesh is in etcd; leave --mesh-dir out", error["message"])
+
+        del asked[:]
+        old = {"apiVersion": "config.openservicemesh.io/v1alpha2", "kind": "MeshRootCertificate"}
+        old |= {"metadata": {"name": "old", "namespace": "osm-system", "resourceVersion": "77"}}
+        stored["old"] = old | {"spec": {"role": "active", "provider": {"kept": True}}}
+        code, out, err = self.osm("certificate", "rotate", "--root", "--name", "next")
+        self.assertEqual(code, 0, err)
+        self.assertIn("root next is declared in namespace osm-system", out)
+        self.assertEqual(asked, [(apply, "next", "0"), (apply, "old", "77")])
+        self.assertEqual(stored["old"]["spec"], {"role": "inactive", "provider": {"kept": True}})
+        spec = stored["next"]["spec"]
+        self.assertEqual((spec["role"], spec["trustDomain"]), ("active", "cluster.local"))
+
+    def serve_roots(self, *roots):
+        """From here on a controller has these roots: (name, state, role)."""
+        known = [{"name": n, "state": s, "role": r, "trust_domain": "cluster.local"} for n, s, r in roots]
+
+        class Directory(Refusing):
+            def do_GET(self):
+                self.send(200, {"roots": known})
+
+        self.serve(Directory)
+
+    def rotate(self, name):
+        return self.osm("certificate", "rotate", "--mesh-dir", self.mesh, "--name", name, "--wait", "1ms")
+
+    def test_roots_that_are_declared_at_once_are_all_declared(self):
+        self.serve_roots(("(own)", "signing", ""))
+        names = [f"root-{number}" for number in range(8)]
+        with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+            ended = list(pool.map(self.rotate, names))
+        self.assertEqual({5}, {code for code, _, _ in ended}, ended)
+        declared = (self.mesh / "osm-root-certificates.yaml").read_text()
+        self.assertEqual(sorted(re.findall(r'metadata: {"name":"([^"]+)"', declared)), names)
+        self.assertEqual(declared.count('\n  role: "active"\n  trustDomain: "cluster.local"\n'), len(names))
+
+    def test_a_root_that_another_file_wants_is_not_replaced(self):
+        self.write("roots.yaml", objects.root("mine"))
+        self.serve_roots(("(own)", "inactive", ""), ("mine", "signing", "active"))
+        code, out, err = self.rotate("next")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"MeshRootCertificate osm-system/mine is in another file, {self.mesh}/roots.yaml: edit it", err)
+        self.assertIn("spec.role of the active root has to become inactive", err)
+        self.assertFalse((self.mesh / "osm-root-certificates.yaml").exists())
+        self.serve_roots(("(own)", "inactive", ""), ("mine", "signing", "inactive"))
+        self.assertEqual(self.rotate("next")[0], 5)
+        self.serve_roots(("mine", "inactive", "inactive"), ("next", "signing", "active"))
+        self.assertEqual(self.rotate("last")[0], 5)
+        declared = (self.mesh / "osm-root-certificates.yaml").read_text()
+        self.assertEqual(
+            re.findall(r'"name":"(\w+)".*\nspec:\n  role: "(\w+)"', declared),
+            [("next", "inactive"), ("last", "active")],
+        )
+
+    def test_a_part_of_a_partial_answer_names_the_controllers_that_are_missing(self):
+        answer = {
+            "proxies": [{"name": "shop/web-1", "uuid": "u1", "identity": "shop/web", "services": ["shop/web"]}],
+            "expected": [],
+            "participants": ["u1", "u2"],
+            "unanswered": ["osm-controller-b"],
+        }
+
+        class Partial(Refusing):
+            def do_GET(self):
+                self.send(200, answer)
+
+        self.serve(Partial)
+        for part in ("expected", "participants"):
+            out = self.osm("proxy", "list", f"--{part}", "-o", "json")[1]
+            self.assertEqual(json.loads(out), {name: answer[name] for name in (part, "unanswered")})
+        rows = self.osm("proxy", "list", "--participants")[1].splitlines()[1:]
+        cells = [row.split() for row in rows]
+        self.assertEqual(cells, [["shop/web-1", "u1", "shop/web", "shop/web"], ["-", "u2", "-", "-"]])
+        del answer["unanswered"]
+        self.assertEqual(json.loads(self.osm("proxy", "list", "--expected", "-o", "json")[1]), {"expected": []})
+
+    def test_a_denied_account_calls_nobody_in_permissive_mode(self):
+        answer = {"identity": "shop/web", "mode": "permissive", "inbound": [], "outbound": [], "services": []}
+
+        class Permissive(Refusing):
+            def do_GET(self):
+                self.send(200, answer)
+
+        self.serve(Permissive)
+        shown = self.osm("identity", "get", "shop/web")[1].splitlines()
+        self.assertEqual(shown[1:3], ["Called by: -", "Calls:     -"])
+        answer["inbound"] = answer["outbound"] = ["shop/api"]
+        self.assertIn("Permissive mode", self.osm("identity", "get", "shop/web")[1])
 
     def test_wrong_usage_is_json_too(self):
         for command, says in (

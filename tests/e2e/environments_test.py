@@ -93,6 +93,30 @@ def participants(answer):
     return [names[uuid] for uuid in answer["participants"]]
 
 
+def endpoints(answer):
+    listed = [(e["address"], e["port"], e["service_port"], e["identity"], e["provider"]) for e in answer["endpoints"]]
+    return answer["service"], answer["identities"], listed, answer["ingress"]
+
+
+def services(answer):
+    return [(s["service"], s["port"], s["target_port"]) for s in answer["services"]]
+
+
+def identity(answer):
+    return answer["mode"], answer["inbound"], answer["outbound"], services(answer)
+
+
+def policies(answer):
+    """Without the files and lines."""
+    names = ("object", "source", "destination", "destination_services", "routes")
+    return answer["mode"], [tuple(policy[name] for name in names) for policy in answer["policies"]]
+
+
+def expected(answer):
+    """The workloads and accounts of the proxies, without their UUIDs."""
+    return sorted((e["common_name"].partition(".")[2], e["claimed"]) for e in answer["expected"])
+
+
 def denied(answer):
     return [(d["kind"], d["name"], d["object"]) for d in answer["denied"]]
 
@@ -104,6 +128,8 @@ CLIENT = {kind: "SYNCED" for kind in ("SDS", "CDS", "EDS", "LDS", "RDS")}
 SERVER = {**CLIENT, "EDS": "NOT SENT"}  # its own application is at a fixed address
 WARNED = ("warning", "TrafficTarget shop/orphan", f"spec.rules[0].name: {NOTHING}")
 COUNTED = ("ok", "Controllers", "1 problems with objects, notices included")
+
+PORT = ("shop/api", 80, 8080)  # of the Service, and its target
 
 EXPLAIN = "policy explain shop/web shop/api --path /books -o json"
 PATH = [
@@ -146,6 +172,31 @@ COMMANDS = {
     "check": Command("check -o json", findings, (0, [WARNED, COUNTED, ("ok", "Proxies", "2 are connected")])),
     "check --strict": Command("check --strict -o json", lambda answer: "findings" in answer, (1, True)),
     "participants": Command("proxy list -o json", participants, (0, [API])),
+    "proxy list --expected": Command(
+        "proxy list --expected -o json", expected, (0, [("api.shop", True), ("web-1.shop", True)])
+    ),
+    "service get": Command(
+        "service get shop/api -o json",
+        endpoints,
+        (0, ("shop/api", ["shop/api"], [(ADDRESS, 8080, "http", "shop/api", "vm")], [])),
+    ),
+    "service get of an unknown one": Command("service get shop/gone -o json", endpoints, (1, None)),
+    "identity get": Command("identity get shop/api -o json", identity, (0, ("SMI", ["shop/web"], [], [PORT]))),
+    "identity get of a caller": Command("identity get shop/web -o json", identity, (0, ("SMI", [], ["shop/api"], []))),
+    "policy list": Command(
+        "policy list -o json",
+        policies,
+        (
+            0,
+            (
+                "SMI",
+                [
+                    ("TrafficTarget shop/orphan", "shop/api", "shop/api", ["shop/api"], []),
+                    ("TrafficTarget shop/web-api", "shop/web", "shop/api", ["shop/api"], ["GET /books.*"]),
+                ],
+            ),
+        ),
+    ),
     "get": Command("get traffictarget shop/web-api -o json", document, (0, SHOP[-1])),
     "get an account": Command("get serviceaccount shop/web -o json", document, (0, SHOP[1])),
 }
@@ -235,6 +286,12 @@ class EnvironmentsTest:
     def test_commands_answer_the_same(self):
         for command in COMMANDS.values():
             self.expect(command)
+
+    def test_a_participant_and_its_services_are_told_by_every_controller(self):
+        answer = self.mesh.osm_json("proxy", "list", at=self.last)[1]
+        [uuid] = [p["uuid"] for p in answer["proxies"] if p["name"] == API]
+        self.expect(Command("proxy list --participants -o json", lambda told: told, (0, {"participants": [uuid]})))
+        self.expect(Command(f"proxy services shop/{uuid} -o json", services, (0, [PORT])))
 
     def test_a_proxy_that_leaves_is_told_of_in_an_explanation(self):
         self.api.close()

@@ -17,7 +17,7 @@ from lib.mesh import meshcase, objects
 from lib.mesh.racing import check_races
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import ADS_PORT, HTTP_PORT
-from lib.mesh.roots import RootCase, root
+from lib.mesh.roots import RootCase
 from lib.net.netns import Switch
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
@@ -313,7 +313,7 @@ class EtcdCa(RootCase):
 
         firewall = ("OUTPUT", "-p", "tcp", "--dport", str(PORT), "-j", "DROP")
         machine.namespace.run("iptables", "-A", *firewall)
-        self.rig.mesh.write("roots.yaml", root("next"))
+        self.rig.mesh.write("roots.yaml", objects.root("next"))
         with self.subTest("while its lease lives, it is named"):
             wait_for(
                 "its name", lambda: f"waits for replica {name}" in self.roots().get("next", {}).get("waiting_for", "")
@@ -343,7 +343,7 @@ class EtcdCa(RootCase):
 
     def test_a_rotation_goes_on_when_the_controller_that_leads_it_is_killed(self):
         client, server, _, state, load = self.start_two_controllers()
-        self.rig.mesh.write("roots.yaml", root("next"))
+        self.rig.mesh.write("roots.yaml", objects.root("next"))
         self.wait_for_states(next="signing", own="draining")  # the machines renew nothing yet
         self.assertNotIn("another state", self.second.text())
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """A mesh in three etcds with three controllers: one of each is killed under load without a failed request,
 policies and files of other programs are applied, conflicts told, and a compaction is survived; `osm edit`
-keeps a text that comes late or is invalid; a controller that is cut off takes no new proxies.
+keeps a text that comes late or is invalid; a controller that is cut off takes no new proxies; an account is
+denied, and a root replaced, at any controller.
 """
 
 import base64
@@ -16,6 +17,7 @@ from lib.mesh import inputs, meshcase, objects
 from lib.mesh.etcd_rig import CLIENT_PORT, PATIENTLY, EtcdRig, encoded
 from lib.mesh.meshcase import Load
 from lib.mesh.replicated_rig import CONTROLLERS
+from lib.mesh.rig import REFUSED
 from lib.net.processes import CommandFailed, NotYet, wait_for
 
 STALENESS = "osm_replica_staleness_seconds"
@@ -201,7 +203,7 @@ class EtcdMesh(meshcase.MeshCase):
         with self.assertRaisesRegex(CommandFailed, "allow-deletion"):
             self.rig.osm("delete", *name, at="controller-1")
 
-        with self.assertRaisesRegex(CommandFailed, "is in etcd; write a Denylist with `osm apply"):
+        with self.assertRaisesRegex(CommandFailed, "is in etcd; leave --mesh-dir out"):
             self.rig.osm("deny", "account", "server/server", "--mesh-dir", self.rig.directory, at="controller-1")
 
         editor = self.rig.directory / "editor.sh"
@@ -214,6 +216,33 @@ class EtcdMesh(meshcase.MeshCase):
         )
         shown = self.rig.osm("get", *name, "-o", "yaml", at="controller-3")
         self.assertIn("enablePermissiveTrafficPolicyMode: false", shown)
+
+    def test_an_account_is_denied_at_any_controller(self):
+        client, server = self.add_client_and_server()
+        self.start_mesh()
+        self.serve(server)
+        self.wait_for_status(client, 200, "server.server")
+        denied = "/osm/objects/workload.openservicemesh.io/Denylist/osm-system/account.client.client"
+        told = self.rig.osm("deny", "account", "client/client", "--reason", "stolen", at="controller-3")
+        self.assertIn("Denylist osm-system/account.client.client: Applied", told)
+        self.assertIn(denied, self.rig.keys())
+        refused = (REFUSED, 403, NO_ROUTE)
+        wait_for("it is refused", lambda: client.get("server.server", meshcase.PORT, "/books-bought")[0] in refused)
+        self.rig.osm("deny", "remove", "client/client", at="controller-2")
+        self.assertNotIn(denied, self.rig.keys())
+        self.wait_for_status(client, 200, "server.server", timeout=60)
+
+    def test_roots_follow_one_another_from_any_controller(self):
+        self.rig.start_controller()
+        states = {"(own)": "inactive"}
+        for name, at in (("next", "controller-1"), ("last", "controller-3")):
+            self.rig.osm("certificate", "rotate", "--root", "--name", name, "--wait", "50s", at=at)
+            roots = json.loads(self.rig.osm("certificate", "status", "-o", "json", at="controller-2"))["roots"]
+            self.assertEqual({root["name"]: root["state"] for root in roots}, states | {name: "signing"})
+            states[name] = "inactive"
+        kept = json.loads(self.rig.osm("get", "MeshRootCertificate", "-o", "json", at="controller-1"))["objects"]
+        roles = {root["metadata"]["name"]: root["spec"]["role"] for root in kept}
+        self.assertEqual(roles, {"next": "inactive", "last": "active"})
 
     def edit(self, *lines):
         """What `osm edit` at controller-2 prints, with a shell script in place of an editor. $1 is

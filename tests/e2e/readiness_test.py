@@ -18,7 +18,7 @@ import time
 from lib.mesh import meshcase, objects
 from lib.mesh.environments import TwoOverEtcd
 from lib.mesh.renewal import keep_renewing
-from lib.mesh.roots import RootCase, root
+from lib.mesh.roots import RootCase
 from lib.net.processes import FairClock, NotYet, command_with_parent_death, wait_for
 
 LONG = bool(os.environ.get("OSM_TEST_LONG"))
@@ -170,7 +170,7 @@ class OneController(RootCase):
         wait_for("the client sends to both machines", lambda: self.sends_to_both(0), 30)
         for machine in self.rig.machines.values():
             keep_renewing(machine)
-        self.rig.mesh.write("roots.yaml", root("next"), wait=False)
+        self.rig.mesh.write("roots.yaml", objects.root("next"), wait=False)
 
         def replaced():
             self.assertTrue(self.sends_to_both(0))

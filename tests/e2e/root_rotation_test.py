@@ -12,7 +12,7 @@ import signal
 from lib.mesh import meshcase, objects
 from lib.mesh.renewal import keep_renewing
 from lib.mesh.rig import PROXY_UID
-from lib.mesh.roots import RootCase, root
+from lib.mesh.roots import RootCase
 from lib.net.processes import NotYet, wait_for
 
 HOST, PORT = "server.server", meshcase.PORT
@@ -82,7 +82,7 @@ class RootRotation(RootCase):
     def test_a_stolen_root_is_distrusted_though_a_silent_proxy_holds_the_rotation(self):
         self.client.freeze_proxy()
         before = self.leaves()
-        self.rig.mesh.write("roots.yaml", root("next"), wait=False)
+        self.rig.mesh.write("roots.yaml", objects.root("next"), wait=False)
         self.wait_for_states(next="validating", own="signing")
         wait_for("the silent proxy is named", lambda: "client/client" in self.roots()["next"]["waiting_for"])
         shown = self.rig.osm("certificate", "distrust", "(own)")
@@ -141,7 +141,7 @@ class RootRotation(RootCase):
     def test_the_signing_root_is_not_given_up_for_one_that_cannot_be_used(self):
         (self.rig.state / "roots").mkdir(exist_ok=True)
         (self.rig.state / "roots" / "next").write_text("where its CA is to be")
-        self.rig.mesh.write("roots.yaml", root("next"))
+        self.rig.mesh.write("roots.yaml", objects.root("next"))
         wait_for("its fault is told", lambda: "roots/next" in self.roots().get("next", {}).get("waiting_for", ""))
         self.assertEqual(self.roots()["(own)"]["state"], "signing")
         self.wait_for_status(self.client, 200, HOST)
@@ -173,7 +173,7 @@ class Stragglers(RootCase):
         silent.freeze_proxy()
         load = meshcase.Load(client)
         self.addCleanup(load.stop)
-        self.rig.mesh.write("roots.yaml", root("next"), wait=False)
+        self.rig.mesh.write("roots.yaml", objects.root("next"), wait=False)
         self.wait_for_states(next="validating", own="signing")
 
         def named():

@@ -43,7 +43,14 @@ TEST_SUITE("net::admin_routes") {
   TEST_CASE("answers have the members that the table names") {
     osm::testing::ThreadExecutor executor(2);
     Host host(executor);
+    host.spec.put_namespace("shop");
     for (const char* account : {"a", "b"}) host.spec.put_service_account({"shop", account});
+    host.provider.put_workload({{"shop", "vm"},
+                                ProxyId("6ba7b810-9dad-41d1-80b4-00c04fd430c8"),
+                                {"shop", "a"},
+                                "10.1.0.1",
+                                {},
+                                {}});
     REQUIRE(host.serves());
     const net::Handler api = net::make_admin_api(
         {.runtime = {executor, executor, host.clock, host.rng, host.log, host.metrics},
@@ -52,12 +59,14 @@ TEST_SUITE("net::admin_routes") {
          .certificates = *host.certificates});
     for (const std::string path :
          {"/v1/version", "/v1/proxies", "/v1/policy/check", "/v1/policy/explain", "/v1/graph",
-          "/v1/problems", "/v1/providers", "/v1/certificates", "/v1/denied", "/v1/roots"}) {
+          "/v1/problems", "/v1/providers", "/v1/certificates", "/v1/denied", "/v1/roots",
+          "/v1/policies", "/v1/services", "/v1/identities", "/v1/proxies/services"}) {
       CAPTURE(path);
-      const bool about_call = path.starts_with("/v1/policy/");
-      net::Request request =
-          net::parse_target(path + (about_call ? "?source=shop/a&destination=shop/b&port=80" : ""))
-              .value();
+      net::Request request = net::parse_target(path).value();
+      request.query = {
+          {"source", "shop/a"},  {"destination", "shop/b"},
+          {"port", "80"},        {"name", path == "/v1/services" ? "shop/one" : "shop/a"},
+          {"namespace", "shop"}, {"uuid", "6ba7b810-9dad-41d1-80b4-00c04fd430c8"}};
       request.method = "GET";
       net::Response response;
       osm::testing::wait_until([&] { return (response = api(request)).status == 200; });
@@ -77,7 +86,10 @@ TEST_SUITE("net::admin_routes") {
       CHECK(seen.insert(std::string(route.method) + ' ' + std::string(route.path)).second);
       if (route.method == "POST") CHECK(route.merge == net::AdminMerge::kFirst);
     }
-    CHECK(route_of("GET", "/v1/objects").merge == net::AdminMerge::kFirst);
+    // Each controller has the whole answer.
+    for (const char* path :
+         {"/v1/objects", "/v1/policies", "/v1/services", "/v1/identities", "/v1/proxies/services"})
+      CHECK(route_of("GET", path).merge == net::AdminMerge::kFirst);
   }
 
   TEST_CASE("lists are united, counts added, and a yes of one is a yes") {

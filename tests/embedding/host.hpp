@@ -65,7 +65,7 @@ inline Result<std::unique_ptr<ControlPlane>> start(Host& host, const std::string
   return ControlPlane::start(
       {.spec = host.spec,
        .providers = {{&host.provider}},
-       .workload_providers = {},
+       .workload_providers = {&host.provider},
        .certificates = *host.certificates,
        .runtime = {host.executor, host.executor, host.clock, host.rng, host.log, host.metrics},
        .trust_domain = host.domain,

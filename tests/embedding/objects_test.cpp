@@ -154,6 +154,17 @@ TEST_SUITE("admin: objects") {
     CHECK(contains(result("/apply", other), "was changed since version 1; now it has 2"));
   }
 
+  TEST_CASE_FIXTURE(Objects, "an object with the version 0 is created only") {
+    std::string absent = kConfig;
+    absent.replace(absent.find("\"name\""), 0, "\"resourceVersion\":\"0\",");
+    CHECK(result("/apply", absent) == "created");
+    CHECK(contains(result("/apply", absent), "was changed since version 0; now it has 1"));
+    writer.stored.clear();
+    writer.before_write = [&] { writer.stored[kConfigKey].version = "77"; };
+    CHECK(contains(result("/apply", absent), "conflict: "));
+    CHECK(contains(result("/delete", absent), "conflict: "));
+  }
+
   TEST_CASE_FIXTURE(Objects,
                     "a change without a version wins over a faster one, with one it loses") {
     CHECK(result("/apply", kConfig) == "created");

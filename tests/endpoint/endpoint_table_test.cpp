@@ -103,6 +103,27 @@ TEST_SUITE("endpoint::EndpointTable") {
     CHECK(table.problems().empty());
   }
 
+  TEST_CASE("each endpoint has the first provider that lists it, and keeps it among fewer") {
+    MemoryEndpointsProvider vm("vm"), cloud("cloud");
+    vm.set_endpoints(kBooks, {at("10.0.0.2"), at("10.0.0.1")});
+    cloud.set_endpoints(kBooks, {at("10.0.0.2"), at("10.0.0.3")});
+    EndpointTable table = table_of({{&vm}, {&cloud}});
+    using Names = std::vector<std::string>;
+    CHECK(table.find(kBooks)->providers == Names{"vm", "vm", "cloud"});
+    const MergedService rest =
+        table.find(kBooks)->without([](const Endpoint& one) { return one == at("10.0.0.1"); });
+    CHECK(rest.endpoints == std::vector{at("10.0.0.2"), at("10.0.0.3")});
+    CHECK(rest.providers == Names{"vm", "cloud"});
+    CHECK(rest.provider_of(at("10.0.0.3")) == "cloud");
+    CHECK(rest.provider_of(at("10.0.0.1")).empty());
+    CHECK(rest.provider_of(at("10.0.0.9")).empty());
+
+    // The endpoint stays as it is, and has another provider.
+    vm.set_endpoints(kBooks, {at("10.0.0.1")});
+    CHECK(table.read({kBooks}) == std::set{kBooks});
+    CHECK(table.find(kBooks)->providers == Names{"vm", "cloud", "cloud"});
+  }
+
   TEST_CASE("an endpoint that two providers list has zone, weight and health of the first") {
     MemoryEndpointsProvider vm("vm"), cloud("cloud");
     Endpoint near = at("10.0.0.1");

@@ -52,6 +52,7 @@ struct Keys {
   std::function<SteadyTime()> now = std::chrono::steady_clock::now;
 
   // The rest: with `mutex` held.
+  std::function<void()> meanwhile{};  // called once, before the next transaction
   void put(const std::string& key, std::string base64, std::string lease) {
     Value& value = values[key];
     value.base64 = std::move(base64);

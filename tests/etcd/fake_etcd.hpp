@@ -305,6 +305,7 @@ class FakeEtcd {
   }
 
   net::Response transact(const json::object& body) const {
+    if (const auto meanwhile = std::exchange(keys_->meanwhile, {})) meanwhile();
     const json::object& condition = body.at("compare").as_array().at(0).as_object();
     const json::object& then = body.at("success").as_array().at(0).as_object();
     const bool puts = then.contains("request_put");

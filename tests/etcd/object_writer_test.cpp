@@ -6,6 +6,7 @@
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
 #include "etcd/object_keys.hpp"
+#include "lib/writer_contract.hpp"
 #include "osm/spec/etcd_store.hpp"
 
 using namespace osm;
@@ -47,6 +48,10 @@ struct Fixture {
 };
 
 TEST_SUITE("etcd::make_object_writer") {
+  TEST_CASE_FIXTURE(Fixture, "the contract of writers is kept") {
+    osm::testing::check_writer_contract(*writer);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "an object is created once, and replaced if it is of that version") {
     CHECK(writer->read(kKey)->version.empty());
     const auto made = writer->write(config(), "");

@@ -3,8 +3,7 @@
 
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
-#include "lib/replica_contracts.hpp"
-#include "osm/certificate/etcd_replicas.hpp"
+#include "osm/etcd/backend.hpp"
 #include "osm/testing/capturing_sinks.hpp"
 #include "osm/testing/manual_clock.hpp"
 #include "osm/testing/manual_executor.hpp"
@@ -30,9 +29,11 @@ struct Process {
       : clock(time), executor(time), name(std::move(replica)), client(std::move(endpoints)) {}
 
   Result<std::unique_ptr<ReplicaBoard>> make() {
-    return etcd::make_replicas({.etcd = client.options,
-                                .runtime = {executor, executor, clock, rng, log, metrics},
-                                .replica = name});
+    const Runtime runtime{executor, executor, clock, rng, log, metrics};
+    const auto backend = etcd::make_backend(
+        {.etcd = client.options, .objects = runtime, .board = runtime, .replica = name});
+    if (!backend.ok()) return backend.error();
+    return backend->join();
   }
   void join(bool stands = true) {
     auto made = make();
@@ -102,15 +103,7 @@ struct Fixture {
   Process b{clock, "b", {at_b.url()}};
 };
 
-TEST_SUITE("etcd::make_replicas") {
-  TEST_CASE_FIXTURE(Fixture, "the contract of boards is kept") {
-    a.join(false);
-    b.join(false);
-    pass(seconds(2));
-    testing::check_board_contract(
-        *a.replicas, "a", [this] { pass(seconds(3)); }, b.replicas.get());
-  }
-
+TEST_SUITE("etcd::Backend::join") {
   TEST_CASE_FIXTURE(Fixture, "a replica that has joined is seen at the next look of the others") {
     a.join();
     CHECK(a.read() == Said{{"a", ""}});

@@ -1,6 +1,7 @@
 // The explanation of a request reads its path, its host and its headers as Envoy does.
 // tests/security/requests_test.py and oracle_test.py compare the same answers with real Envoys.
 #include "explained_shop.hpp"
+#include "osm/values/egress.hpp"
 
 using namespace osm;
 using namespace osm::explain;
@@ -101,6 +102,48 @@ TEST_SUITE("explain") {
     CHECK(ask("irc/6.9", "keep-alive, upgrade") == 403);
     for (const char* connection : {"close", "upgrade-later"})  // no upgrade is asked for
       CHECK_MESSAGE(ask("irc/6.9", connection) == 200, connection);
+  }
+
+  TEST_CASE("a request without a route, or with a bad header name, is refused before its upgrade") {
+    Shop shop;
+    shop.admit_gateways();
+    Egress pay;
+    pay.sources = {identity("web")};
+    pay.hosts = std::vector<EgressHost>{{"pay.example.com", std::nullopt}};
+    pay.ports = {{port(80), EgressProtocol::kHttp}};
+    pay.route_groups = std::vector<std::string>{"books"};
+    shop.spec.put(Policy({kinds::kEgress, kNs, "pay"}, pay));
+    const auto ask = [&](CallQuestion question) {
+      question.headers.emplace("connection", "upgrade");
+      question.headers.emplace("upgrade", "x");
+      const auto told = shop.ask(question);
+      REQUIRE(told.ok());
+      return status(*told);
+    };
+    const auto leave = [&](const std::string& host, const std::string& path) {
+      return ask({.source = "shop/web",
+                  .destination = "192.0.2.7",
+                  .port = port(80),
+                  .path = path,
+                  .host = host});
+    };
+    CHECK(leave("pay.example.com", "/read") == 403);
+    CHECK(leave("pay.example.com", "/other") == 404);
+    CHECK(leave("other.example.com", "/read") == 404);
+    const auto call = [&](const std::string& host) {
+      return ask({.source = "shop/web",
+                  .destination = "shop/api",
+                  .port = port(80),
+                  .path = "/read",
+                  .host = host});
+    };
+    CHECK(call("api.shop") == 403);
+    CHECK(call("other.example.com") == 404);
+    CHECK(ask({.source = "gateway:198.51.100.7",
+               .destination = "shop/api",
+               .port = port(8080),
+               .path = "/read",
+               .headers = {{"x_level", "x"}}}) == 400);
   }
 
   TEST_CASE("several lines of Cookie are joined as Envoy joins them") {

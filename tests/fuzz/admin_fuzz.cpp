@@ -2,7 +2,7 @@
 // its gRPC server): every answer is JSON with a status that the request deserves, and none holds a
 // key.
 //
-//   input: method ('0' GET, '1' POST, '2' a line), path ('0' to ':' a route, ';' a line), a line
+//   input: method ('0' GET, '1' POST, '2' a line), path ('0' to 'I' a route, 'J' a line), a line
 //   of query, then the body.
 #include <array>
 #include <memory>
@@ -18,7 +18,7 @@ using namespace osm::fuzz;
 
 namespace {
 
-constexpr std::array<std::string_view, 22> kPaths{"/v1/version",
+constexpr std::array<std::string_view, 26> kPaths{"/v1/version",
                                                   "/v1/proxies",
                                                   "/v1/proxies/config_dump",
                                                   "/v1/policy/check",
@@ -39,7 +39,11 @@ constexpr std::array<std::string_view, 22> kPaths{"/v1/version",
                                                   "/v1/roots",
                                                   "/v1/roots/distrust",
                                                   "/v1/vm/drain",
-                                                  "/v1/vm/drained"};
+                                                  "/v1/vm/drained",
+                                                  "/v1/services",
+                                                  "/v1/identities",
+                                                  "/v1/policies",
+                                                  "/v1/proxies/services"};
 
 // Says that it writes: the next input finds the same mesh.
 class Writer final : public spec::ObjectWriter {

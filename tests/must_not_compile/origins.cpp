@@ -1,4 +1,4 @@
-// No input of a resource, and no other digest than the mesh's, has an origin.
+// No input of a resource, and no other digest than the mesh's, has an origin or a provider's name.
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +15,8 @@ struct Values {
   osm::model::Origin origin{};
 #elif defined(OriginsInInput)
   std::map<std::string, std::vector<osm::model::Origin> > origins{};
+#elif defined(ProvidersInInput)
+  osm::model::ProviderNames providers{};
 #endif
 
   osm::translate::Encoding encode(const std::string&) const { return {host, {}}; }

@@ -139,6 +139,32 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     CHECK(plain->config.proxy.cluster_domain == "mesh.test");
   }
 
+  TEST_CASE("without a Service that checks paths the others of its namespace check them") {
+    Followed f;
+    f.spec.put_namespace("more");
+    const auto put = [&](const std::string& ns, const std::string& name, HttpPaths paths) {
+      Service made = service(name, "");
+      made.name.ns = ns;
+      made.http_paths = paths;
+      f.spec.put(made);
+    };
+    put(kNs, "strict", HttpPaths::kStrict);
+    put(kNs, "normal", HttpPaths::kNormalize);
+    put(kNs, "lax", HttpPaths::kUnchecked);
+    put(kNs, "lax-too", HttpPaths::kUnchecked);
+    put("more", "lax", HttpPaths::kUnchecked);
+    f.next();
+    const auto paths = [&](const std::string& absent, const ServiceName& of) {
+      return f.variant.without({{kinds::kService, kNs, absent}})->services.find(of)->http_paths;
+    };
+    CHECK(paths("strict", service_name("lax")) == HttpPaths::kStrict);
+    CHECK(paths("normal", service_name("lax")) == HttpPaths::kStrict);
+    CHECK(paths("lax-too", service_name("lax")) == HttpPaths::kUnchecked);
+    CHECK(paths("strict", service_name("normal")) == HttpPaths::kNormalize);
+    CHECK(paths("strict", {"more", "lax"}) == HttpPaths::kUnchecked);
+    CHECK(f.variant.without({})->hash == f.all->hash);
+  }
+
   TEST_CASE("an endpoint is announced with the mesh of all, and not before") {
     const auto announced = [](Followed& f) {
       return f.variant.without({kWeb})->endpoints.find(service_name("store"))->endpoints.size();

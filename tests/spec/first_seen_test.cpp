@@ -48,7 +48,7 @@ struct Fixture : DirectoryFixture {
     store = spec::make_directory_store({.directory = mesh.string(),
                                         .watcher = watcher,
                                         .runtime = runtime,
-                                        .first_seen = &record})
+                                        .first_seen = {std::shared_ptr<TextRecord>(), &record}})
                 .value();
     executor.run_until_idle();
   }

@@ -248,7 +248,7 @@ class Chart(unittest.TestCase):
         # Values of the reviews that are answered at once, each with its key and a copy.
         review = number_in("libosm/inject/admission.hpp", "kMaxReviewValues") * VALUE / 1e6
         reviews = {
-            "osmController": number_in("daemons/osm-controller/kubernetes_source.cpp", "kReviews") * review,
+            "osmController": number_in("daemons/osm-controller/mesh_upkeep.hpp", "kReviews") * review,
             "injector": number_in("daemons/osm-injector/injector.cpp", "kAdmissions") * review,
             "reconciler": 0,
         }

@@ -151,12 +151,14 @@ class RunnerTest(unittest.TestCase):
 
     def test_an_end_to_end_entry_that_passes_at_its_second_run_is_flaky(self):
         self.script("good_e2e.py")
-        self.script("odd_e2e.py", f"import sys\nsys.exit(open({str(self.ran)!r}).read().count('odd_e2e') < 2)\n")
+        self.script("odd_e2e.py", f"assert open({str(self.ran)!r}).read().count('odd_e2e') > 1, 'too early'\n")
         status, output = self.run_tool()
         self.assertEqual(status, 0, output)
         self.assertEqual(sorted(self.last), ["good_e2e.py", "odd_e2e.py", "odd_e2e.py"])
         self.assertIn(
-            "flaky: e2e.odd: a defect; compare build/test/first_run.log and build/test/second_run.log", output
+            "flaky: e2e.odd: a defect; compare build/test/first_run.log and build/test/second_run.log\n"
+            "      AssertionError: too early\n",
+            output,
         )
         for log, verdict in (("first_run", "Test Failed"), ("second_run", "Test Passed")):
             self.assertIn(verdict, (self.root / f"build/test/{log}.log").read_text())
@@ -169,6 +171,7 @@ class RunnerTest(unittest.TestCase):
         self.script("bad_e2e.py", "raise SystemExit('broken')\n")
         status, output = self.run_tool()
         self.assertEqual((status, self.last), (1, ["bad_e2e.py"] * 2), output)
+        self.assertIn("   failed: e2e.bad: broken\n", "\n".join(output.splitlines()[-14:]))
         self.assertEqual(self.results(), {"e2e.bad": "failed"})
 
     def test_a_unit_test_is_never_repeated(self):

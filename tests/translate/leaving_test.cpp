@@ -1,6 +1,6 @@
 // A port that leaves is configured as before, with the newest policies.
 //
-// Ports that a workload served until lately (ADR 0034).
+// Ports that a workload served until lately.
 #include <map>
 #include <string>
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <ctime>
 #include <iostream>
 #include <map>
@@ -13,13 +14,13 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "base/read_file.hpp"
-#include "base/write_file.hpp"
 #include "mesh/commands.hpp"
 #include "mesh/object_commands.hpp"
-#include "mesh/root_objects.hpp"
+#include "mesh/object_place.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/ids.hpp"
+#include "osm/kubernetes/objects.hpp"
+#include "osm/spec/directory_store.hpp"
 #include "show.hpp"
 
 namespace osm::cli {
@@ -28,16 +29,14 @@ namespace {
 namespace json = boost::json;
 using std::chrono::steady_clock;
 
-constexpr const char* kFile = "osm-root-certificates.yaml";
 constexpr std::chrono::milliseconds kPoll{500};
 constexpr std::chrono::seconds kDistrustBound{30};  // the rotation looks every ten seconds at least
 
 // `osm certificate rotate` without a name: the next root of the mesh.
 struct RotateRootOptions {
-  bool on_cluster = false;
-  std::string mesh_dir;  // on machines: the controller's; this command's file is written there
-  std::string name;      // of the next root; empty: one from the time
-  std::string osm_namespace;
+  bool root = false;         // the mesh is in etcd or on Kubernetes
+  std::string mesh_dir;      // the controller's, of a mesh in a directory
+  std::string name;          // of the next root; empty: one from the time
   std::string trust_domain;  // of the next root; empty: the one that signs now
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // how long to follow it
 };
@@ -62,49 +61,81 @@ Result<std::vector<Root>> list_roots(const AdminClient& client) {
   return roots;
 }
 
-std::string document(const RotateRootOptions& options, const std::string& name,
-                     std::string_view role, const std::string& trust_domain) {
-  return fmt::format(R"(---
-apiVersion: config.openservicemesh.io/v1alpha2
-kind: MeshRootCertificate
-metadata: {{name: {0}, namespace: {1}}}
-spec:
-  role: {2}
-  trustDomain: {3}
-  provider: {{tresor: {{ca: {{secretRef: {{name: {0}, namespace: {1}}}}}}}}}
-)",
-                     name, options.osm_namespace, role, trust_domain);
+// Lets the daemons read the Secret of the root's CA, by a Role and a RoleBinding.
+Status grant(kubernetes::Cluster& cluster, const std::string& ns, const std::string& root,
+             const std::string& secret) {
+  const std::string group = "rbac.authorization.k8s.io", name = "osm-root-" + root;
+  const auto create = [&](const char* kind, const char* plural, json::object object) -> Status {
+    object["apiVersion"] = group + "/v1";
+    object["kind"] = kind;
+    object["metadata"] = {{"name", name}, {"namespace", ns}};
+    const auto made =
+        kubernetes::create_object(cluster, {group, "v1", plural, kind}, json::serialize(object));
+    if (made.ok() || made.error().code == ErrorCode::kAlreadyExists) return {};
+    return made.error();
+  };
+  const json::object rule{{"apiGroups", json::array{""}},
+                          {"resources", json::array{"secrets"}},
+                          {"resourceNames", json::array{json::value(secret)}},
+                          {"verbs", json::array{"get"}}};
+  json::array subjects;
+  for (const char* account : {"osm-controller", "osm-injector"})
+    subjects.push_back({{"kind", "ServiceAccount"}, {"name", account}, {"namespace", ns}});
+  OSM_TRY(create("Role", "roles", {{"rules", json::array{json::value(rule)}}}));
+  return create("RoleBinding", "rolebindings",
+                {{"roleRef", {{"apiGroup", group}, {"kind", "Role"}, {"name", name}}},
+                 {"subjects", subjects}});
 }
 
-// Result: where the next root is declared. On machines, the whole file anew: the next root active,
-// the one that signs now no more wanted.
-Result<std::string> declare(const Flags& flags, const RotateRootOptions& options,
-                            const std::string& next, const std::vector<Root>& roots) {
-  if (options.on_cluster) {
-    OSM_TRY(declare_root(flags.mesh, next, options.trust_domain));
-    return "namespace " + options.osm_namespace;
-  }
-  const std::string path = options.mesh_dir + '/' + kFile;
-  const std::string before = read_file(path, kMaxFileBytes).value_or("");
+json::value with_role(json::value root, const char* role) {
+  json::value& spec = root.as_object()["spec"];
+  if (!spec.is_object()) spec.emplace_object();
+  spec.get_object()["role"] = role;
+  return root;
+}
+
+// Declares the next root as active, and makes the active ones of before inactive. Does the rest if
+// a part is there. Failure: nothing is written if a root that is active cannot be changed.
+Status declare(const Flags& flags, const ObjectPlace& place, const RotateRootOptions& options,
+               const std::string& next, const std::vector<Root>& roots) {
+  const std::string& ns = flags.mesh.osm_namespace;
+  const auto key = [&](const std::string& name) {
+    return ObjectKey{kinds::kMeshRootCertificate, ns, name};
+  };
   std::string domain = options.trust_domain;
-  std::string text =
-      "# Written by `osm certificate rotate`: the roots of the mesh, the newest last.\n";
+  std::vector<std::string> replaced;
   for (const Root& root : roots) {
     if (domain.empty() && root.state == "signing") domain = root.trust_domain;
-    if (root.name == kOwnRoot || root.role.empty()) continue;
-    if (before.find("name: " + root.name + ",") == std::string::npos) {
-      if (root.role == "inactive") continue;  // its author's business
-      return Error{ErrorCode::kConflict,
-                   "MeshRootCertificate " + root.name + " is wished " + root.role +
-                       " by another file than " + path +
-                       ": set its spec.role to inactive there, and add an active one"};
-    }
-    if (root.state != "inactive")
-      text += document(options, root.name, "inactive", root.trust_domain);
+    if (root.name == next || root.name == kOwnRoot || root.role != "active") continue;
+    const auto stored = place.writer->read(key(root.name));
+    if (!stored.ok())
+      return stored.error().with_context("spec.role of the active root has to become inactive");
+    if (stored->object) replaced.push_back(root.name);
   }
-  text += document(options, next, "active", domain);
-  OSM_TRY(write_file({.path = path, .mode = 0644, .content = text}));
-  return path;
+  const std::string secret = place.cluster ? next + "-ca" : next;
+  if (place.cluster) OSM_TRY(grant(*place.cluster, ns, next, secret));
+  const auto deadline = steady_clock::now() + flags.timeout;
+  OSM_TRY(edit_object(*place.writer, key(next), deadline, [&](json::value root) {
+    if (root.is_null()) {
+      json::object spec{
+          {"role", "active"},
+          {"trustDomain", domain},
+          {"provider",
+           {{"tresor", {{"ca", {{"secretRef", {{"name", secret}, {"namespace", ns}}}}}}}}}};
+      if (domain.empty()) spec.erase("trustDomain");
+      root = document_of(key(next));
+      root.get_object()["spec"] = std::move(spec);
+    }
+    return Result<json::value>(with_role(std::move(root), "active"));
+  }));
+  const ChangeDocument retire = [](json::value root) -> Result<json::value> {
+    if (!root.is_null()) return with_role(std::move(root), "inactive");
+    return Error{ErrorCode::kNotFound, "the root that was active is gone; repeat the command"};
+  };
+  // A controller that does not know the next root yet refuses it.
+  for (const std::string& name : replaced)
+    OSM_TRY(edit_object(*place.writer, key(name), deadline, retire, ErrorCode::kInvalidField));
+  return {};
 }
 
 bool finished(const std::vector<Root>& roots, const std::string& next) {
@@ -113,10 +144,9 @@ bool finished(const std::vector<Root>& roots, const std::string& next) {
   });
 }
 
-// Declares the next root in <mesh-dir>/osm-root-certificates.yaml, this command's own file, or in a
-// cluster, and follows the rotation; a line for each step. Result: the exit code: kDone the next
-// root signs and the one before is forgotten; kNotYet not in time; or that of the error. Blocking:
-// up to the time-out.
+// Declares the next root, and follows the rotation; a line for each step. Result: the exit code:
+// kDone the next root signs and the one before is forgotten; kNotYet not in time; or that of the
+// error. Blocking: up to the time-out.
 int rotate_root(const Flags& flags, const RotateRootOptions& options) {
   const AdminClient client = flags.client();
   const std::string next =
@@ -129,13 +159,15 @@ int rotate_root(const Flags& flags, const RotateRootOptions& options) {
   if (!is_dns_label(next))
     return fail(flags, {ErrorCode::kInvalidArgument,
                         "--name " + next + ": use lower-case letters, digits and '-'"});
+  const auto place = open_place(flags, options.mesh_dir, spec::kRootsFile, flags.timeout);
+  if (!place.ok()) return fail(flags, place.error());
   Result<std::vector<Root>> roots = list_roots(client);
   if (!roots.ok()) return fail(flags, roots.error());
-  const Result<std::string> declared = declare(flags, options, next, *roots);
+  const Status declared = declare(flags, *place, options, next, *roots);
   if (!declared.ok()) return fail(flags, declared.error());
   // Standard output is for the answer.
   std::ostream& progress = flags.for_programs() ? std::cerr : std::cout;
-  progress << "root " << next << " is declared in " << *declared
+  progress << "root " << next << " is declared in " << place->name
            << "; it signs once every proxy trusts it" << std::endl;
 
   const auto deadline = steady_clock::now() + options.timeout;
@@ -251,30 +283,25 @@ void add_certificate(CLI::App& root, Flags& flags) {
                  "\n\nExit codes for a root: 0 done; 5 not done in time (it continues)");
   rotate->add_option("COMMON_NAME", options->common_name,
                      "Name, as `osm certificate list` prints it");
-  rotate->add_flag("--root", options->root.on_cluster, "Rotate the root of a mesh on Kubernetes");
+  rotate->add_flag("--root", options->root.root,
+                   "Rotate the root of a mesh on Kubernetes or in etcd");
   rotate->add_option("--mesh-dir", options->root.mesh_dir,
-                     "Rotate the root of a mesh on machines: the controller's --mesh-dir, to\n"
-                     "declare the new root in");
+                     "Rotate the root of a mesh in a directory: the controller's --mesh-dir,\n"
+                     "to declare the new root in");
   rotate->add_option("--name", options->root.name, "Name of the new root (default: from the time)");
   rotate->add_option("--trust-domain", options->root.trust_domain,
                      "Trust domain of the new root (default: the present one)");
   add_time(*rotate, "--wait", options->root.timeout, "Time to follow a rotation");
   rotate->callback([&flags, options] {
     RotateRootOptions& wanted = options->root;
-    if (!options->common_name.empty() + !wanted.mesh_dir.empty() + wanted.on_cluster != 1) {
-      flags.exit_code = fail(flags, {ErrorCode::kInvalidArgument,
-                                     "name a certificate, or rotate the root: with --root on "
-                                     "Kubernetes, with --mesh-dir on machines"});
-      return;
-    }
-    if (wanted.on_cluster && flags.client().is_local()) {
-      flags.exit_code = fail(flags, {ErrorCode::kInvalidArgument,
-                                     "--root is for a mesh on Kubernetes: name the cluster with "
-                                     "--kubeconfig, or give --mesh-dir"});
+    if (!options->common_name.empty() + !wanted.mesh_dir.empty() + wanted.root != 1) {
+      flags.exit_code =
+          fail(flags, {ErrorCode::kInvalidArgument,
+                       "name a certificate, or rotate the root: with --root on Kubernetes and for "
+                       "a mesh in etcd, with --mesh-dir for a mesh in a directory"});
       return;
     }
     if (options->common_name.empty()) {
-      wanted.osm_namespace = flags.mesh.osm_namespace;
       flags.exit_code = rotate_root(flags, wanted);
       return;
     }

@@ -7,6 +7,8 @@ namespace osm::cli {
 void add_mesh_commands(CLI::App& root, Flags& flags) {
   add_proxy(root, flags);
   add_policy(root, flags);
+  add_service(root, flags);
+  add_identity(root, flags);
   add_graph(root, flags);
   add_problems(root, flags);
   query(root, flags, "providers",

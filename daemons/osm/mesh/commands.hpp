@@ -6,7 +6,7 @@
 namespace osm::cli {
 
 // add_objects adds apply, get, delete and edit.
-AddCommands add_proxy, add_policy, add_graph, add_problems, add_status, add_objects, add_edit,
-    add_certificate, add_deny, add_migrate, add_support;
+AddCommands add_proxy, add_policy, add_service, add_identity, add_graph, add_problems, add_status,
+    add_objects, add_edit, add_certificate, add_deny, add_migrate, add_support;
 
 }  // namespace osm::cli

@@ -1,29 +1,17 @@
 // `osm deny`: refuse a stolen identity, list what is refused, and take it back.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/file.h>
-
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
-#include <boost/json/string.hpp>
-#include <cerrno>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <system_error>
-#include <thread>
-#include <vector>
 
-#include "base/descriptor.hpp"
 #include "base/json.hpp"
-#include "base/read_file.hpp"
 #include "base/utf8.hpp"
-#include "base/write_file.hpp"
 #include "mesh/commands.hpp"
-#include "osm/spec/kinds.hpp"
+#include "mesh/object_commands.hpp"
+#include "mesh/object_place.hpp"
+#include "osm/spec/directory_store.hpp"
 #include "osm/values/denylist.hpp"
 #include "show.hpp"
 
@@ -33,10 +21,7 @@ namespace {
 namespace json = boost::json;
 using std::chrono::steady_clock;
 
-constexpr const char* kDenyFile = "osm-denylist.yaml";      // this command's own file
-constexpr std::size_t kMaxDenylistBytes = 3 * 1024 * 1024;  // of a file that the controller reads
 constexpr std::size_t kMaxReason = 256;
-constexpr std::chrono::milliseconds kDenyPoll{20};
 
 enum class Identity { kAccount, kProxy, kEither };
 
@@ -46,8 +31,6 @@ struct DenyOptions {
   std::string reason, mesh_dir;
   std::chrono::milliseconds wait{30'000};
 };
-
-using Lists = std::map<ObjectKey, Denylist>;
 
 // An identity as its Denylist. Failure: kInvalidArgument.
 Result<Denylist> parse_identity(const std::string& text, Identity identity) {
@@ -77,73 +60,15 @@ ObjectKey object_of(const Denylist& one, const std::string& ns) {
               : "account." + one.accounts.front().ns + '.' + one.accounts.front().name};
 }
 
-std::string document(const ObjectKey& key, const Denylist& list) {
+json::value document(const ObjectKey& key, const Denylist& list) {
   json::array accounts;
   for (const ServiceIdentity& account : list.accounts)
     accounts.push_back({{"namespace", account.ns}, {"name", account.name}});
   json::array proxies;
   for (const ProxyId& proxy : list.proxies) proxies.emplace_back(proxy.str());
-  return fmt::format(R"(---
-apiVersion: {}
-kind: Denylist
-metadata: {{name: {}, namespace: {}}}
-spec:
-  serviceAccounts: {}
-  proxyUUIDs: {}
-  reason: {}
-)",
-                     spec::find_kind(spec::mesh_kinds(), kinds::kDenylist)->api_version(), key.name,
-                     key.ns, json::serialize(accounts), json::serialize(proxies),
-                     json::serialize(json::string(list.reason)));
-}
-
-// The right to change the file: one command has it at a time, until the result is destroyed. The
-// lock is on the directory itself, so nothing is left behind in it.
-// Failure: kStorage, kConflict. Blocking: until `deadline`.
-Result<Descriptor> lock(const std::string& mesh_dir, steady_clock::time_point deadline) {
-  const auto storage = [&](std::string_view remedy) {
-    return Error{ErrorCode::kStorage, fmt::format("{}: {}. {}", mesh_dir,
-                                                  std::generic_category().message(errno), remedy)};
-  };
-  Descriptor directory(::open(mesh_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return storage("Is --mesh-dir the controller's, and readable for this user?");
-  while (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK)
-      return storage("The directory cannot be locked; run the command on the machine that has it");
-    if (steady_clock::now() >= deadline)
-      return Error{
-          ErrorCode::kConflict,
-          mesh_dir +
-              ": another `osm deny` holds the lock on this directory; nothing was written. "
-              "Repeat the command, or end the other one (`fuser -v` names it)"};
-    std::this_thread::sleep_for(kDenyPoll);
-  }
-  return directory;
-}
-
-// The Denylists in this command's file. Failure: the file holds something else.
-Result<Lists> read_lists(const std::string& path) {
-  Lists lists;
-  if (!std::filesystem::exists(path)) return lists;
-  OSM_TRY(const std::string text, read_file(path, kMaxDenylistBytes));
-  OSM_TRY(const auto objects, spec::read_objects(text, path));
-  const spec::Kind& kind = *spec::find_kind(spec::mesh_kinds(), kinds::kDenylist);
-  for (const auto& object : objects) {
-    const spec::DecodedPolicy decoded =
-        object->key.is(kinds::kDenylist) ? kind.decode(*object, {}) : spec::DecodedPolicy();
-    if (!decoded.value || !decoded.problems.empty())
-      return Error{ErrorCode::kConflict, path + " holds more than valid Denylists: move " +
-                                             object->key.str() + " to another file"};
-    lists.emplace(object->key, *decoded.value->get<Denylist>());
-  }
-  return lists;
-}
-
-Status write_lists(const std::string& mesh_dir, const Lists& lists) {
-  std::string text = "# Written by `osm deny`: identities that the mesh refuses.\n";
-  for (const auto& [key, list] : lists) text += document(key, list);
-  return write_file({.path = mesh_dir + '/' + kDenyFile, .mode = 0644, .content = text});
+  json::object made = document_of(key);
+  made["spec"] = {{"serviceAccounts", accounts}, {"proxyUUIDs", proxies}, {"reason", list.reason}};
+  return made;
 }
 
 // {UUID: workload} of the connected proxies that `list` denies. Empty if the controller is away.
@@ -164,43 +89,6 @@ std::map<std::string, std::string> connected(const AdminClient& client, const De
   return out;
 }
 
-// Puts `list` into the file as `key`, or takes it out. Failure: kNotFound (to take out), the
-// file's, the lock's. Blocking: until `deadline`.
-Status edit(const DenyOptions& options, const ObjectKey& key, const Denylist& list,
-            steady_clock::time_point deadline) {
-  OSM_TRY(const Descriptor locked, lock(options.mesh_dir, deadline));
-  const std::string path = options.mesh_dir + '/' + kDenyFile;
-  OSM_TRY(Lists lists, read_lists(path));
-  if (options.expected != Identity::kEither) {
-    lists.insert_or_assign(key, list);
-  } else if (lists.erase(key) == 0) {
-    return Error{ErrorCode::kNotFound, options.identity + " is not denied by " + path +
-                                           "; `osm deny list` names the object that denies it"};
-  }
-  return write_lists(options.mesh_dir, lists);
-}
-
-// Failure: the denial was taken back since it was written.
-Status check_kept(const DenyOptions& options, const ObjectKey& key) {
-  const std::string path = options.mesh_dir + '/' + kDenyFile;
-  OSM_TRY(const Lists lists, read_lists(path));
-  if (lists.contains(key)) return {};
-  return Error{ErrorCode::kConflict, path + " no longer has " + key.str() +
-                                         ": another command took it back. Repeat this one"};
-}
-
-// Failure: the controller reads no mesh directory. One that is away may read this one.
-Status check_store(const AdminClient& client) {
-  const auto version = client.get("/v1/version");
-  const std::string mesh = version.ok() ? text_at(*version, "mesh") : "";
-  const bool etcd = mesh.starts_with("etcd:");
-  if (!etcd && mesh != "kubernetes") return {};
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("--mesh-dir: this controller's mesh is in {}; write a Denylist with "
-                           "`{} apply -f FILE`",
-                           etcd ? "etcd" : "Kubernetes", etcd ? "osm" : "kubectl")};
-}
-
 // For people: the streams that were cut, or that nobody has this identity.
 void tell_effect(const AdminClient& client, const Denylist& list,
                  const std::map<std::string, std::string>& before) {
@@ -219,7 +107,7 @@ void tell_effect(const AdminClient& client, const Denylist& list,
   }
 }
 
-// Writes the file and waits until every proxy has it. Result: the exit code of `osm status`.
+// Writes the object and waits until every proxy has it. Result: the exit code of `osm status`.
 int change(const Flags& flags, const DenyOptions& options) {
   const bool deny = options.expected != Identity::kEither;
   auto parsed = parse_identity(options.identity, options.expected);
@@ -229,20 +117,33 @@ int change(const Flags& flags, const DenyOptions& options) {
   if (list.reason.size() > kMaxReason)
     return fail(flags, {ErrorCode::kInvalidArgument, "--reason: at most 256 bytes"});
   const ObjectKey key = object_of(list, flags.mesh.osm_namespace);
+  const auto place = open_place(flags, options.mesh_dir, spec::kDenylistFile, options.wait);
+  if (!place.ok()) return fail(flags, place.error());
   const AdminClient client = flags.client();
-  if (const Status store = check_store(client); !store.ok()) return fail(flags, store.error());
   const auto before = connected(client, list);
-  if (Status written = edit(options, key, list, steady_clock::now() + options.wait); !written.ok())
+  const ChangeDocument next = [&](const json::value& present) -> Result<json::value> {
+    if (deny) return document(key, list);
+    if (!present.is_null()) return json::value();
+    return Error{ErrorCode::kNotFound, options.identity + " is not denied by " + key.str() +
+                                           " in " + place->name +
+                                           "; `osm deny list` names the object that denies it"};
+  };
+  if (const Status written =
+          edit_object(*place->writer, key, steady_clock::now() + options.wait, next);
+      !written.ok())
     return fail(flags, written.error());
   bool taken_back = false;
   const auto confirm = [&]() -> Status {
-    Status kept = deny ? check_kept(options, key) : Status();
-    taken_back = !kept.ok();
-    return kept;
+    if (!deny) return {};
+    OSM_TRY(const spec::StoredObject kept, place->writer->read(key));
+    taken_back = kept.version.empty();
+    if (!taken_back) return {};
+    return Error{ErrorCode::kConflict, place->name + " no longer has " + key.str() +
+                                           ": another command took it back. Repeat this one"};
   };
   const int code = run_status(flags, key, true, options.wait, deny, confirm);
-  if (deny && code != kDone && !taken_back)
-    std::cerr << "osm: the denial is in " << printable(options.mesh_dir) << '/' << kDenyFile
+  if (deny && code != kDone && !taken_back && !options.mesh_dir.empty())
+    std::cerr << "osm: the denial is in " << printable(place->name)
               << "; if no controller reads that directory, delete the file\n";
   if (deny && !taken_back && !flags.for_programs()) tell_effect(client, list, before);
   return code;
@@ -259,11 +160,9 @@ void add_change(CLI::App* app, Flags& flags, Identity expected, const char* name
   if (expected != Identity::kEither)
     app->add_option("--reason", options->reason, "Text for people; refusals quote it");
   app->add_option("--mesh-dir", options->mesh_dir,
-                  "The controller's --mesh-dir, where osm-denylist.yaml is\n"
-                  "written. Other controllers have mesh directories of their own:\n"
-                  "run the command at each. In etcd apply a Denylist with `osm\n"
-                  "apply` instead, on Kubernetes with kubectl")
-      ->required();
+                  "Of a mesh in a directory: the controller's --mesh-dir, where\n"
+                  "osm-denylist.yaml is written. Other controllers have mesh\n"
+                  "directories of their own: run the command at each");
   add_time(*app, "--wait", options->wait,
            "Time to wait for another `osm deny` that writes, and then\n"
            "for the proxies");

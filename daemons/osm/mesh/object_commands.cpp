@@ -2,7 +2,6 @@
 #include "mesh/object_commands.hpp"
 
 #include <algorithm>
-#include <boost/json/object.hpp>
 #include <cctype>
 #include <filesystem>
 #include <iostream>
@@ -80,15 +79,9 @@ int apply(const Flags& flags, const ApplyOptions& options) {
       options.dry_run);
 }
 
-// A document with nothing but the object's name.
 Result<json::array> named(const ApplyOptions& options) {
   OSM_TRY(const ObjectKey key, parse_object(options.kind, options.ns, options.name));
-  json::object metadata{{"name", key.name}};
-  if (!key.ns.empty()) metadata["namespace"] = key.ns;
-  return json::array{
-      {{"apiVersion", spec::find_kind(spec::mesh_kinds(), key.group_kind())->api_version()},
-       {"kind", key.kind},
-       {"metadata", std::move(metadata)}}};
+  return json::array{document_of(key)};
 }
 
 int remove(const Flags& flags, const ApplyOptions& options) {
@@ -249,6 +242,14 @@ Result<json::array> read_documents(const std::vector<std::string>& paths) {
   }
   if (documents.empty()) return invalid("there is no object in " + paths.front());
   return documents;
+}
+
+json::object document_of(const ObjectKey& key) {
+  json::object metadata{{"name", key.name}};
+  if (!key.ns.empty()) metadata["namespace"] = key.ns;
+  return {{"apiVersion", spec::find_kind(spec::mesh_kinds(), key.group_kind())->api_version()},
+          {"kind", key.kind},
+          {"metadata", std::move(metadata)}};
 }
 
 Result<json::value> get_object(const AdminClient& client, const ObjectKey& key) {

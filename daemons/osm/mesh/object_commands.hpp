@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstddef>
 #include <string>
@@ -34,6 +35,9 @@ std::string object_kinds();
 // The documents of files ("-": standard input) and of all .yaml, .yml and .json files below
 // directories, in the order of their names. Failure: the first fault, with its file and line.
 Result<boost::json::array> read_documents(const std::vector<std::string>& paths);
+
+// A document with nothing but the name of an object of mesh_kinds().
+boost::json::object document_of(const ObjectKey& key);
 
 // The object as the mesh has it. Failure: as the admin API's.
 Result<boost::json::value> get_object(const AdminClient& client, const ObjectKey& key);

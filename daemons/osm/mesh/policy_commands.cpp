@@ -158,6 +158,9 @@ void add_explain(CLI::App& policy, Flags& flags) {
 
 void add_policy(CLI::App& root, Flags& flags) {
   CLI::App* policy = root.add_subcommand("policy", "Access policy")->require_subcommand(1);
+  query(*policy, flags, "list",
+        "TrafficTargets as the mesh has resolved them, each once for every source",
+        "osm policy list", "/v1/policies", show_policies);
   add_check_accounts(*policy, flags);
   add_check_pods(*policy, flags);
   add_check_conflicts(*policy, flags);

@@ -1,4 +1,4 @@
-// `osm proxy`: connected proxies and their configuration.
+// `osm proxy`: proxies, connected or expected, with their configuration and Services.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
@@ -37,12 +37,74 @@ void add_get(CLI::App& get, Flags& flags, const char* name, const char* what, co
   });
 }
 
+struct ListOptions {
+  bool expected = false;
+  bool participants = false;
+};
+
+// Programs get of the answer the list that was asked for, and the controllers that are missing.
+int list_proxies(const Flags& flags, const ListOptions& options) {
+  const auto answer = flags.client().get("/v1/proxies");
+  const char* part = options.expected       ? "expected"
+                     : options.participants ? "participants"
+                                            : nullptr;
+  if (answer.ok() && part && flags.for_programs()) {
+    json::object asked{{part, list_at(*answer, part)}};
+    if (const auto* unanswered = member(*answer, "unanswered")) asked["unanswered"] = *unanswered;
+    return print(flags, json::value(std::move(asked)), nullptr);
+  }
+  return print(flags, answer,
+               options.expected       ? show_expected
+               : options.participants ? show_participants
+                                      : show_proxies);
+}
+
+void add_proxy_list(CLI::App& proxy, Flags& flags) {
+  auto options = std::make_shared<ListOptions>();
+  CLI::App* app =
+      command(proxy, flags, "list",
+              "Connected proxies and the state of their configuration; with a flag, other lists",
+              "osm proxy list\n"
+              "  osm proxy list --expected\n"
+              "  osm proxy list --participants -o json");
+  CLI::Option* expected = app->add_flag("--expected", options->expected,
+                                        "Proxies with a certificate, connected or not");
+  app->add_flag("--participants", options->participants,
+                "Connected proxies whose workloads have endpoints")
+      ->excludes(expected);
+  app->callback([&flags, options] { flags.exit_code = list_proxies(flags, *options); });
+}
+
+Result<json::value> services_of(const AdminClient& client, const std::string& proxy) {
+  const auto slash = proxy.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == proxy.size())
+    return Error{ErrorCode::kInvalidArgument,
+                 '\'' + proxy + "' is not NAMESPACE/UUID; `osm proxy list --expected` shows both"};
+  return client.get("/v1/proxies/services",
+                    {{"namespace", proxy.substr(0, slash)}, {"uuid", proxy.substr(slash + 1)}});
+}
+
+void add_services(CLI::App& proxy, Flags& flags) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* app = command(proxy, flags, "services",
+                          "Services of a proxy, connected or not, with the ports of its workload",
+                          "osm proxy services shop/2dfe5765-1e4b-5f1b-8f6f-0a1b2c3d4e5f");
+  app->add_option("PROXY", *name, "NAMESPACE/UUID; `osm proxy list --expected` shows both")
+      ->required();
+  app->callback([&flags, name] {
+    flags.exit_code = print(flags, services_of(flags.client(), *name), show_services);
+  });
+}
+
 }  // namespace
 
 void add_proxy(CLI::App& root, Flags& flags) {
-  CLI::App* proxy = root.add_subcommand("proxy", "Connected proxies")->require_subcommand(1);
-  query(*proxy, flags, "list", "Connected proxies and the state of their configuration",
-        "osm proxy list", "/v1/proxies", show_proxies);
+  CLI::App* proxy =
+      root.add_subcommand("proxy",
+                          "Proxies, connected or expected, with their configuration and Services")
+          ->require_subcommand(1);
+  add_proxy_list(*proxy, flags);
+  add_services(*proxy, flags);
 
   CLI::App* get = proxy
                       ->add_subcommand("get",

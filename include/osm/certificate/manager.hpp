@@ -128,14 +128,14 @@ class OSM_API Manager {
       const Subject& subject, std::function<std::chrono::seconds()> validity) = 0;
 
   // Result: a new certificate with a new key in place of the cached one; subscribers are notified.
-  // Failure: kNotFound if none is cached under that name; as above. Thread, blocking: as above.
+  // Failure: kNotFound if none is cached; as above. Thread, blocking: as issue_certificate().
   virtual Result<CertificatePtr> rotate_certificate(const CommonName& common_name) = 0;
 
   // Result: a certificate over the key of `request_pem` (PKCS#10). The requester keeps the key: the
   // result's private_key is empty. Never cached, never renewed.
   // Failure: kInvalidArgument (names that are not exactly the subject's, an unsupported key),
   // kUnavailable, kInternal.
-  // Thread, blocking: as above.
+  // Thread, blocking: as issue_certificate().
   virtual Result<CertificatePtr> certify_request(const Subject& subject,
                                                  const std::string& request_pem,
                                                  std::chrono::seconds validity,

@@ -86,7 +86,7 @@ struct RotationParticipants {
   // leads. Null: there are none.
   std::function<std::optional<std::size_t>()> kept_lag{};
   // Receives trust_domains() at first and after each change, again until it succeeds. The control
-  // plane is told in any case. Null: nothing else has to know. Thread: of `blocking`; may block.
+  // plane is told in any case. Null: nobody else. Thread: of `blocking`. Blocking: it may.
   std::function<Status(const TrustDomains&)> on_trust_domains{};
 };
 

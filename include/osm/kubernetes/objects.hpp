@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "osm/detail/api.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/result.hpp"
+#include "osm/spec/object_writer.hpp"
 
 namespace osm::inline v1::kubernetes {
 
@@ -62,6 +64,11 @@ OSM_API Result<std::vector<std::string>> list_older_objects(Cluster& cluster,
                                                             const std::string& ns,
                                                             const std::string& label_selector,
                                                             WallTime made_before);
+
+// The writer of the mesh's objects, with the rights of the cluster's user. An object's version is
+// its resourceVersion. Failure of each call: also kInvalidField (the webhook or the CRD refuses the
+// object), kNotFound (no such namespace, no CRD). Lifetime: `cluster` outlives the writer.
+OSM_API std::unique_ptr<spec::ObjectWriter> make_object_writer(Cluster& cluster);
 
 // The end of the log of a pod, at most `max_bytes`; of its first container. Failure: kNotFound; as
 // above. Thread, blocking: as above.

@@ -169,27 +169,6 @@ OSM_API Result<std::unique_ptr<ReplicaBoard>> make_replica_board(
 // Blocking: no.
 OSM_API std::optional<inject::WaitingSecrets> read_waiting_secrets(const ReplicaBoard& board);
 
-// The progress of a root rotation, in the ConfigMap osm-root-rotation of `osm_namespace`, for every
-// daemon of the mesh. `cluster` outlives it. Failure: none until it is read; then also
-// kPermissionDenied, naming the rule that is missing. Thread: any. Blocking: no.
-OSM_API std::unique_ptr<TextRecord> make_rotation_record(Cluster& cluster,
-                                                         std::string osm_namespace);
-
-// The last valid MeshConfig, in the ConfigMap osm-last-mesh-config of `osm_namespace`:
-// spec::KeptConfigOptions::record. While it has one, no preset makes another. All as
-// make_rotation_record().
-OSM_API std::unique_ptr<TextRecord> make_mesh_config_record(Cluster& cluster,
-                                                            std::string osm_namespace);
-
-// The tokens with which machines join (net::AdminApiOptions::join_tokens), in the ConfigMap
-// osm-join-tokens of `osm_namespace`. Whoever may write it can become any machine of the mesh. All
-// as make_rotation_record().
-OSM_API std::unique_ptr<TextRecord> make_join_record(Cluster& cluster, std::string osm_namespace);
-
-// The drained machines (osm/providers/drained_machines.hpp), in the ConfigMap osm-drained-machines
-// of `osm_namespace`. All as make_rotation_record().
-OSM_API std::unique_ptr<TextRecord> make_drain_record(Cluster& cluster, std::string osm_namespace);
-
 // Failure: kInvalidArgument, if a part needs a leader, and `replica` is empty or `board` is null.
 // Refusals of the API server are logged and retried. Thread: any. Blocking: no.
 OSM_API Result<std::unique_ptr<Upkeep>> start_upkeep(const UpkeepOptions& options);

@@ -80,7 +80,7 @@ class OSM_API HttpServer {
   // Accepts no more connections, lets running requests finish, and closes the rest. Idempotent.
   // After it returns no handler runs or will run: it waits for handlers even beyond the deadline.
   // Failure: kDeadlineExceeded (connections were cut).
-  // Thread: any but those of the two executors. Blocking: until then.
+  // Thread: any but those of the two executors. Blocking: until no handler runs.
   virtual Status stop(std::chrono::milliseconds deadline) = 0;
 };
 

@@ -1,6 +1,6 @@
 // The machines that `osm vm drain` took out of their Services: clients send them no new request,
 // and they keep their configuration. All replicas of a control plane share one record of them.
-// docs/adr/0063
+// docs/vm.md has the procedure.
 //
 //   auto drained = vm::make_drained_machines({.record = *record, .runtime = runtime});
 //   auto vms = vm::make_vm_provider({..., .drained = drained.get()});

@@ -53,7 +53,7 @@ struct ResourceProblem {
 
 class OSM_API ResourceResolver {
  public:
-  // Ends the work in progress. Thread: any but those of its callbacks.
+  // Ends the work under way. Thread: any but those of its callbacks. Blocking: for a callback.
   virtual ~ResourceResolver() = default;
 
   // A short constant DNS label: "dns", "azure". Thread: any. Blocking: no.

@@ -30,7 +30,7 @@ class OSM_API JsonLog final : public LogSink {
   // `least` are dropped and not counted. `metrics` receives osm_log_lines_dropped_total; null:
   // nobody does. Lifetime: `clock` and `metrics` outlive the log. Blocking: no.
   JsonLog(int fd, LogLevel least, const Clock& clock, MetricsSink* metrics = nullptr);
-  // Writes the lines that wait, for a second at most. Blocking: until then.
+  // Writes the lines that wait, for a second at most. Blocking: until they are written.
   ~JsonLog() override;
   JsonLog(const JsonLog&) = delete;
   JsonLog& operator=(const JsonLog&) = delete;
@@ -45,7 +45,7 @@ class OSM_API JsonLog final : public LogSink {
   void write(LogLevel level, std::string_view message, std::span<const LogField> fields) override;
 
   // Waits until no line waits. Result: true if so; false if `deadline` passed before. Thread: any.
-  // Blocking: until then.
+  // Blocking: until no line waits.
   bool flush(std::chrono::milliseconds deadline);
 
  private:

@@ -38,7 +38,7 @@ class OSM_API OwnRuntime : public Runtime {
 
   // Runs remaining tasks, for a second at most per executor, and ends the threads. The blocking
   // ones end first, since their tasks use the others. Other lanes are gone before.
-  // Thread: any but these. Blocking: until the running tasks have returned.
+  // Thread: any but its own. Blocking: until the running tasks have returned.
   ~OwnRuntime();
   OwnRuntime(const OwnRuntime&) = delete;
   OwnRuntime& operator=(const OwnRuntime&) = delete;

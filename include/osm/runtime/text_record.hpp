@@ -1,6 +1,6 @@
 // One text that outlives a process and that the replicas of a control plane share: the progress of
-// a root rotation, the last MeshConfig. It is a file, a ConfigMap (osm/kubernetes/upkeep.hpp) or a
-// key of etcd (osm/certificate/etcd_replicas.hpp).
+// a root rotation, the last MeshConfig. It is a file, a ConfigMap or a key of etcd: a Backend
+// (osm/runtime/backend.hpp) has one for each purpose.
 #pragma once
 
 #include <memory>

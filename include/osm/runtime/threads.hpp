@@ -21,7 +21,7 @@ class OSM_API Threads {
   AsioExecutor& executor();
 
   // Runs remaining tasks, for a second at most, and ends the threads. Idempotent.
-  // Thread: any but one of these. Blocking: until the running tasks have returned.
+  // Thread: any but its own. Blocking: until the running tasks have returned.
   void join();
 
  private:

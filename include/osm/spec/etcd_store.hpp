@@ -16,7 +16,6 @@
 #include "osm/object_store.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/runtime.hpp"
-#include "osm/runtime/text_record.hpp"
 #include "osm/spec/kinds.hpp"
 #include "osm/spec/object_writer.hpp"
 
@@ -50,9 +49,5 @@ OSM_API Result<std::unique_ptr<ObjectStore>> make_object_store(const ObjectStore
 // Writes and removes objects by transactions that compare the key's mod_revision, the version.
 // Failure: as make_object_store(). Blocking: reads files; it connects at the first call.
 OSM_API Result<std::unique_ptr<spec::ObjectWriter>> make_object_writer(CaStoreOptions options);
-
-// The record of the last MeshConfig (spec::KeptConfigOptions) that all controllers share, in the
-// key "<options.key>/mesh-config". Failure, thread, blocking: as make_rotation_record().
-OSM_API Result<std::unique_ptr<TextRecord>> make_config_record(CaStoreOptions options);
 
 }  // namespace osm::inline v1::etcd

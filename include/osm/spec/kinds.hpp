@@ -1,6 +1,6 @@
 // The kinds of objects that describe a mesh, one row each. Stores, the MeshSpec, the webhook, the
 // status writer and the osm command read this table, and so know a kind as soon as it has a row.
-// docs/adr/0030-kinds.md says how to add one.
+// CONTRIBUTING.md says how to add one.
 #pragma once
 
 #include <initializer_list>
@@ -75,6 +75,10 @@ OSM_API Kinds mesh_kinds(std::initializer_list<GroupKind> names);
 
 // The row of a kind; null: there is none. Lifetime: that of `kinds`.
 OSM_API const Kind* find_kind(const Kinds& kinds, const GroupKind& name);
+
+// Checks the namespace and name of an object of mesh_kinds(). Failure: kInvalidArgument: the kind
+// has no namespace, or needs one, or one of them is no DNS name.
+OSM_API Status check_place(const ObjectKey& key);
 
 // Reads the objects of a YAML or JSON text, as a store of text does. `path` is their place.
 // Failure: the first fault: kInvalidSyntax, kInvalidField, kUnknownKind, kTooLarge.

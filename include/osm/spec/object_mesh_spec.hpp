@@ -27,7 +27,7 @@ inline constexpr const char* kMeshConfigName = "osm-mesh-config";
 inline constexpr const char* kAllowDeletionAnnotation = "openservicemesh.io/allow-deletion";
 
 // Keeps the last valid MeshConfig in a record: while the object is gone it stays in force, after a
-// restart and on every replica. docs/adr/0036-the-last-meshconfig-stays.md has the rules.
+// restart and on every replica. docs/mesh-objects.md has the rules.
 struct KeptConfigOptions {
   TextRecord& record;  // this, and all of `runtime`, outlive the MeshSpec
   Runtime runtime;     // `blocking` waits for the record

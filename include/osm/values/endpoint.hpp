@@ -28,6 +28,14 @@ struct Endpoint {
   friend std::strong_ordering operator<=>(const Endpoint&, const Endpoint&) = default;
 };
 
+// An endpoint of a service, of the merged answers of all providers.
+struct MergedEndpoint {
+  Endpoint endpoint;     // its weight times that of the ServiceProvider, if one has it
+  std::string provider;  // id of the provider that lists it; of several, the first in precedence
+
+  friend bool operator==(const MergedEndpoint&, const MergedEndpoint&) = default;
+};
+
 // Checks that `endpoint` may belong to `service`. The mesh checks every endpoint that a provider
 // lists; it leaves out invalid ones and reports a problem. A provider may check first.
 // Failure: kInvalidField (the address is no IP literal, the port is 0, the identity is not made of

@@ -23,7 +23,7 @@ struct WeightedCluster {
 };
 
 // HTTP requests that a policy permits: those that meet every part. Where they go, how often they
-// are repeated and their limits are properties of the Service that is called (docs/adr/0042).
+// are repeated and their limits are properties of the Service that is called.
 struct RoutePolicy {
   std::string name;                            // of the match
   std::string path_regex = ".*";               // RE2, full match of the path without its query

@@ -22,7 +22,7 @@ struct TrustDomains {
   std::vector<TrustDomain> allowed;   // accepted on open connections: those above, and those of
                                       // connections that may still be open
   // True: workloads are known by their names in OSM v1.2 too, "<account>.<namespace>.<domain>" as a
-  // DNS SAN. For the time of a move from it (docs/adr/0044-move-from-osm-v1.md).
+  // DNS SAN. For the time of a move from it.
   bool osm_v1_names = false;
 
   friend bool operator==(const TrustDomains&, const TrustDomains&) = default;

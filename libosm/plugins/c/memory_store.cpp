@@ -1,8 +1,9 @@
 #include "c/memory_store.hpp"
 
-#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <utility>
+
+#include "base/json.hpp"
 
 namespace osm::inline v1::c {
 namespace {
@@ -12,11 +13,7 @@ namespace json = boost::json;
 // The object as it is stored: the version stands beside the document, not in it.
 std::shared_ptr<const Object> stored(const Object& object, std::string version, Created created) {
   auto made = std::make_shared<Object>(object);
-  json::value document = *object.document;
-  if (json::object* const fields = document.if_object())
-    if (json::value* const metadata = fields->if_contains("metadata"))
-      if (metadata->is_object()) metadata->get_object().erase("resourceVersion");
-  made->document = std::make_shared<const json::value>(std::move(document));
+  made->document = std::make_shared<const json::value>(with_version(*object.document, ""));
   made->resource_version = std::move(version);
   made->created = std::move(created);
   made->source = {};  // it has no file

@@ -68,8 +68,7 @@ std::vector<std::shared_ptr<const Object>> ObjectTable::list(const GroupKind& ki
 
 std::shared_ptr<const Object> ObjectTable::get(const ObjectKey& key) const {
   const std::lock_guard lock(mutex_);
-  const auto* known = find_in(objects_, key);
-  return known ? *known : nullptr;
+  return value_in(objects_, key);
 }
 
 std::size_t ObjectTable::size() const {
@@ -166,10 +165,7 @@ void ObjectTable::remove_locked(const std::string& key) {
   entries_.erase(at);
 }
 
-void ObjectTable::touch(const ObjectKey& key) {
-  const auto* known = find_in(objects_, key);
-  before_.try_emplace(key, known ? *known : nullptr);
-}
+void ObjectTable::touch(const ObjectKey& key) { before_.try_emplace(key, value_in(objects_, key)); }
 
 void ObjectTable::look_at_sync() {
   if (synced_ || !listed_ || !broken_.empty()) return;
@@ -181,9 +177,7 @@ ObjectTable::Changes ObjectTable::take_changes() {
   Changes changes;
   changes.news = std::exchange(news_, false);
   for (const auto& [key, before] : std::exchange(before_, {})) {
-    const auto* known = find_in(objects_, key);
-    const std::shared_ptr<const Object> now = known ? *known : nullptr;
-    if (now != before) changes.keys.push_back(key);
+    if (value_in(objects_, key) != before) changes.keys.push_back(key);
   }
   return changes;
 }

@@ -43,12 +43,7 @@ class EtcdWriter final : public spec::ObjectWriter {
 
   Result<std::string> write(const Object& object, const std::string& expected) override {
     OSM_TRY(const std::string path, path_of(object.key));
-    json::value document = *object.document;
-    if (json::object* const fields = document.if_object())
-      if (json::value* const metadata = fields->if_contains("metadata");
-          metadata && metadata->is_object())
-        metadata->get_object().erase("resourceVersion");
-    const std::string value = json::serialize(document);
+    const std::string value = json::serialize(with_version(*object.document, ""));
     if (value.size() > kMaxValue)
       return Error{ErrorCode::kTooLarge, object.key.str() + ": has more than " +
                                              std::to_string(kMaxValue) +

@@ -1,6 +1,5 @@
-// The replicas' board and their leader in etcd. A replica's key holds its texts as one JSON object.
-// The key lives as long as the replica's lease. So does a second key, which it has while it stands
-// to lead: the replica whose second key was created first leads.
+#include "etcd/replicas.hpp"
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
@@ -19,7 +18,6 @@
 #include "base/strand.hpp"
 #include "etcd/gateway.hpp"
 #include "etcd/watch_answers.hpp"
-#include "osm/certificate/etcd_replicas.hpp"
 #include "osm/notifier.hpp"
 
 namespace osm::inline v1::etcd {
@@ -35,12 +33,15 @@ constexpr seconds kLease{15};  // life of the lease
 
 Status ignore(const json::object&) { return {}; }
 
+// The replicas' board and their leader in etcd. A replica's key holds its texts as one JSON object.
+// The key lives as long as the replica's lease. So does a second key, which it has while it stands
+// to lead: the replica whose second key was created first leads.
 class EtcdReplicas final : public ReplicaBoard {
  public:
-  EtcdReplicas(const ReplicasOptions& options, std::unique_ptr<Gateway> gateway)
-      : runtime_(options.runtime),
+  EtcdReplicas(const BackendOptions& options, std::unique_ptr<Gateway> gateway)
+      : runtime_(options.board),
         replica_(options.replica),
-        has_objects_(options.has_objects),
+        has_objects_(!options.objects_key.empty()),
         below_(options.etcd.key + "/replicas/"),
         standing_below_(options.etcd.key + "/replicas-standing/"),
         name_("replicas of " + gateway->name_of(options.etcd.key)),
@@ -67,10 +68,8 @@ class EtcdReplicas final : public ReplicaBoard {
   Status publish(const std::string& topic, std::string text) override {
     {
       const std::lock_guard lock(mutex_);
-      OSM_TRY(check_board_text(ours_, topic, text));
-      const auto [at, fresh] = ours_.try_emplace(topic);
-      if (!fresh && at->second == text) return {};
-      at->second = std::move(text);
+      OSM_TRY(const bool differs, set_board_text(ours_, topic, std::move(text)));
+      if (!differs) return {};
       unwritten_ = true;
     }
     strand_.post([this] { changed_.notify(); });
@@ -85,12 +84,8 @@ class EtcdReplicas final : public ReplicaBoard {
                    name_ +
                        ": it is not known which of them live, because etcd has not answered "
                        "lately; proxies are served, and no root rotation takes a step"};
-    const auto said = [&](const Topics& topics) {
-      const std::string* text = find_in(topics, topic);
-      return text ? *text : std::string();
-    };
-    std::map<std::string, std::string> all{{replica_, said(ours_)}};
-    for (const auto& [replica, seen] : seen_) all.emplace(replica, said(seen.topics));
+    std::map<std::string, std::string> all{{replica_, value_in(ours_, topic)}};
+    for (const auto& [replica, seen] : seen_) all.emplace(replica, value_in(seen.topics, topic));
     return all;
   }
 
@@ -339,10 +334,10 @@ class EtcdReplicas final : public ReplicaBoard {
 
 }  // namespace
 
-Result<std::unique_ptr<ReplicaBoard>> make_replicas(const ReplicasOptions& options) {
+Result<std::unique_ptr<ReplicaBoard>> make_replicas(const BackendOptions& options) {
   if (options.replica.empty())
     return Error{ErrorCode::kInvalidArgument,
-                 "ReplicasOptions.replica: required: the name that no other replica has"};
+                 "BackendOptions.replica: required: the name that no other replica has"};
   OSM_TRY(auto gateway, Gateway::open(options.etcd));
   auto replicas = std::make_unique<EtcdReplicas>(options, std::move(gateway));
   OSM_TRY(replicas->join());

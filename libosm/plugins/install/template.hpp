@@ -3,7 +3,7 @@
 // .Capabilities.APIVersions.Has.
 //
 // The output equals Helm's, or there is an error: other functions, and values that are not set, are
-// refused (docs/adr/0046-one-chart.md).
+// refused.
 #pragma once
 
 #include <boost/json/object.hpp>

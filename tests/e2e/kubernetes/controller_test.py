@@ -201,6 +201,18 @@ class ControllerTest(kubecase.MeshCase):
         )
         self.assertEqual("True", accepted["status"], accepted)
 
+    def test_an_account_is_denied_by_a_command(self):
+        ns = self.namespace("refused")
+        name = f"account.{ns}.client"
+        told = mesh.osm(self.cluster, "deny", "account", f"{ns}/client", "--reason", "stolen")
+        self.assertIn(f"Denylist {mesh.SYSTEM}/{name}: Applied", told)
+        spec = self.api.get("Denylist", mesh.SYSTEM, name)["spec"]
+        self.assertEqual(spec["serviceAccounts"], [{"namespace": ns, "name": "client"}])
+        mesh.osm(self.cluster, "deny", "account", f"{ns}/client", "--reason", "stolen twice")
+        self.assertEqual(self.api.get("Denylist", mesh.SYSTEM, name)["spec"]["reason"], "stolen twice")
+        mesh.osm(self.cluster, "deny", "remove", f"{ns}/client")
+        self.assertIsNone(self.api.find("Denylist", mesh.SYSTEM, name))
+
     def test_the_outcome_of_a_policy_is_in_its_conditions(self):
         ns = self.namespace("told")
         self.api.apply(

@@ -242,6 +242,8 @@ class PlatformsTest(kubecase.MeshCase):
     def test_every_platform_answers(self):
         self.wait_for_platforms(*EVERYWHERE)
         self.wait_for_health(east=1, west=1)
+        endpoints = self.rig.admin("GET", "/v1/services?name=shop/shop")["endpoints"]
+        self.assertEqual({"vm", "dns", "kubernetes-east", "kubernetes-west"}, {e["provider"] for e in endpoints})
 
     def test_a_service_provider_shifts_traffic_between_platforms(self):
         self.wait_for_platforms(*EVERYWHERE)

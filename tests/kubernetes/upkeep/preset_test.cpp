@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
-#include "osm/kubernetes/upkeep.hpp"
+#include "osm/kubernetes/backend.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -61,7 +61,10 @@ TEST_SUITE("kubernetes::upgrade_preset") {
 
   TEST_CASE_FIXTURE(Fixture, "a MeshConfig that was deleted is not replaced by the preset") {
     install(R"({"traffic":{"enablePermissiveTrafficPolicyMode":false}})");
-    const auto record = make_mesh_config_record(cluster, "osm-system");
+    const auto record =
+        make_backend(
+            {.board = {.cluster = cluster, .runtime = runtime, .replica = "a"}, .objects = runtime})
+            .last_mesh_config;
     REQUIRE(record->store({"the last one", ""}).ok());
     api.forget_writes();
     CHECK_FALSE(upgrade());

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
-#include "lib/replica_contracts.hpp"
 
 using namespace osm;
 using namespace osm::kubernetes;
@@ -56,13 +55,6 @@ const Said kNobodyKnows{{"unavailable", ""}};
 }  // namespace
 
 TEST_SUITE("kubernetes::LeaseBoard") {
-  TEST_CASE_FIXTURE(Fixture, "the contract of boards is kept") {
-    const auto a = board("a"), b = board("b");
-    const auto pass = [this] { executor.run_for(9s); };
-    pass();
-    osm::testing::check_board_contract(*a, "a", pass, b.get());
-  }
-
   TEST_CASE_FIXTURE(Fixture, "each reads what the others said last, and itself") {
     auto a = board("a"), b = board("b");
     REQUIRE(a->publish("status", "one").ok());

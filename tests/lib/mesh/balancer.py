@@ -10,7 +10,8 @@ _CONNECT = 2.0  # seconds, until the next controller is tried
 
 
 class Balancer:
-    """`namespace`: it runs there, at `address`. `backends`: {controller: (address, port)}."""
+    """`namespace`: it runs there, at `address`. `backends`: {controller: (address, port)}. `thread`: the kernel's
+    number of the thread that passes everything on."""
 
     def __init__(self, namespace, address, backends):
         self._address, self._backends = address, backends
@@ -62,6 +63,7 @@ class Balancer:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     def _run(self):
+        self.thread = threading.get_native_id()
         asyncio.run(self._until_closed())
 
     async def _until_closed(self):

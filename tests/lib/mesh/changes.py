@@ -493,10 +493,25 @@ class _Change:
         return made, None
 
     def telemetry(self):
+        exports = {"openTelemetry": {"extensionService": {"namespace": "shop", "name": "collector"}}}
         made = objects.telemetry(
-            "shop", "logs", self.rng.choice((None, {"version": "v1"})), format=f"{self.rng.choice((1, 2))} {_LOG}"
+            "shop",
+            "logs",
+            self.rng.choice((None, {"version": "v1"})),
+            format=f"{self.rng.choice((1, 2))} {_LOG}",
+            **self.rng.choice(({}, exports)),
         )
         return self._edit_or_toggle(made)
+
+    def extension(self):
+        """A collector that nobody runs: no request waits for it."""
+        return self._edit_or_toggle(
+            objects.extension_service("shop", "collector", OUTSIDE, self.rng.choice((4317, 4318)))
+        )
+
+    def root(self):
+        """A root that is trusted and never signs, so it can be taken back at any time."""
+        return self._toggle(objects.root("next", "passive"))
 
 
 KINDS = frozenset(name for name in vars(_Change) if not name.startswith("_") and name != "make")

@@ -222,6 +222,20 @@ def denylist(name, accounts=(), proxies=(), ns="osm-system", reason=""):
     )
 
 
+def root(name, role="active"):
+    return _object(
+        "config.openservicemesh.io/v1alpha2",
+        "MeshRootCertificate",
+        "osm-system",
+        name,
+        spec={
+            "role": role,
+            "trustDomain": "cluster.local",
+            "provider": {"tresor": {"ca": {"secretRef": {"name": f"{name}-ca", "namespace": "osm-system"}}}},
+        },
+    )
+
+
 def shop(address="10.9.0.1"):
     """Two machines, and the policy by which shop/web may read the books of shop/api, the Service at
     `address`."""

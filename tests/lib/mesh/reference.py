@@ -116,10 +116,10 @@ class Reference:
             return self._headless(call) or self._past_the_mesh(call)
         if not self._knows(call.client, service):
             return [_refusal(self._without_workload(call, service))]
-        if _refuses_upgrade(call):
-            return [_refusal({NO_OBJECT})]
         if call.kind == "http" and call.host and not _is_name_of(service, call):
             return [_refusal({_text(service)})]
+        if _refuses_upgrade(call):
+            return [_refusal({NO_OBJECT})]
         found = []
         for backend, port in self._backends(service, call):
             reached = [vm for vm in self._behind(backend) if self._may_call(call.client, vm)]
@@ -340,8 +340,6 @@ class Reference:
         here, elsewhere = [], []
         for made, _, networks in self._at_port(call):
             (here if _holds_address(networks, call) else elsewhere).append(made)
-        if here and _refuses_upgrade(call):
-            return {NO_OBJECT}
         named = [(self._egress_lacks(made, call), _text(made)) for made in here if self._names_host(made["spec"], call)]
         if named:
             return {text for lacks, text in named if lacks == min(named)[0]}

@@ -4,19 +4,6 @@ from lib.mesh import meshcase
 from lib.net.processes import NotYet, wait_for
 
 
-def root(name, role="active"):
-    return {
-        "apiVersion": "config.openservicemesh.io/v1alpha2",
-        "kind": "MeshRootCertificate",
-        "metadata": {"name": name, "namespace": "osm-system"},
-        "spec": {
-            "role": role,
-            "trustDomain": "cluster.local",
-            "provider": {"tresor": {"ca": {"secretRef": {"name": f"{name}-ca", "namespace": "osm-system"}}}},
-        },
-    }
-
-
 class RootCase(meshcase.MeshCase):
     def setUp(self):
         super().setUp()

@@ -89,6 +89,11 @@ def waits_of(pids):
     return waits
 
 
+def waits_of_thread(thread):
+    """{thread: seconds without a core} of one thread of this process."""
+    return {thread: _waits_of_threads(os.getpid()).get(thread, 0.0)}
+
+
 class FairClock:
     """Seconds since it was made, without the time in which the kernel gave the run no core.
 

@@ -5,8 +5,10 @@ sequences of changes are legal, different and repeatable."""
 import math
 import unittest
 
+import yaml
+
 from lib import run
-from lib.mesh import changes
+from lib.mesh import changes, inputs
 from lib.mesh.judging import Era, Judge, Timeline
 from lib.mesh.lanes import Record
 from lib.mesh.reference import DENIED, Call
@@ -15,6 +17,12 @@ ONE, TWO = ("api-1", 8080), ("api-2", 8080)
 CALL = Call("buyer", "10.96.0.10", 80, "http", "GET", "/books", host="api.shop")
 DECIDERS = frozenset({"buyer", "api-1", "api-2"})
 CONTROLLERS = ("controller-1", "controller-2")
+KINDS_OF_THE_MESH = {yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in inputs.CRDS.glob("*.yaml")}
+# Kinds of objects that no step changes: why.
+WITHOUT_A_CHANGE = {
+    "AzureResource": "its machines come from a platform's API, as providers' machines of other tests",
+    "DNSResource": "its addresses come from a name server, whose answers no object changes",
+}
 
 
 def record(begun, outcome, ended=None):
@@ -46,6 +54,7 @@ class Judging(unittest.TestCase):
             self.timeline.add(float(second), 1.0, ())
         self.eras = []
         self.unordered, self.cutting, self.lagging = frozenset(), frozenset(), frozenset()
+        self.widening = False
         self.deciders, self.draining, self.starts = DECIDERS, 0.0, ()
 
     def change(self, begun, outcomes, kind="target", offered=None, refused=(), denied=(), passes=False):
@@ -58,7 +67,7 @@ class Judging(unittest.TestCase):
     def faults(self, *records):
         judge = Judge([CALL], [self.deciders], self.timeline, 1.0, self.lagging, 0.5)
         judge.starts, judge.unordered = self.starts, self.unordered
-        judge.cutting, judge.draining = self.cutting, self.draining
+        judge.cutting, judge.draining, judge.widening = self.cutting, self.draining, self.widening
         found = judge.faults(self.eras, records)
         self.excused = judge.excused
         return [(one.begun, sentence.rpartition(": ")[2]) for one, sentence in found]
@@ -140,6 +149,16 @@ class Judging(unittest.TestCase):
         self.change(0.0, {ONE, TWO})
         self.change(5.0, {ONE})
         self.assertEqual(self.faults(record(5.5, DENIED)), [(5.5, self.FAILED)])
+
+    def test_a_server_that_does_not_know_of_its_permission_yet_is_excused_if_that_is_asked_for(self):
+        self.change(0.0, {ONE}, offered={ONE, TWO}, refused={TWO})
+        self.change(5.0, {ONE, TWO})
+        refused = record(5.5, DENIED)._replace(how="403 RBAC: access denied")
+        self.assertEqual(self.faults(refused), [(5.5, self.FAILED)])
+        self.widening = True
+        late, other = refused._replace(begun=6.2, ended=6.21), record(5.5, DENIED)._replace(how="503")
+        self.assertEqual(self.faults(refused, other, late), [(5.5, self.FAILED), (6.2, self.FAILED)])
+        self.assertEqual(self.excused.total(), 1)
 
     def test_a_machine_that_joins_is_excused_while_a_controller_starts_if_the_kind_is(self):
         self.change(0.0, {ONE})
@@ -259,6 +278,8 @@ class Sequences(unittest.TestCase):
                     held = after
             seen |= {step.kind for step in drawn.steps}
         self.assertEqual(changes.KINDS - seen, set())
+        changed = {made["kind"] for drawn in self.drawn for s in drawn.steps for made in (s.put, s.delete) if made}
+        self.assertEqual(KINDS_OF_THE_MESH - changed, set(WITHOUT_A_CHANGE))
         self.assertLess(idle, len(self.drawn) * 4)  # a draw may repeat what is there
 
     def test_most_calls_are_allowed_at_some_time(self):

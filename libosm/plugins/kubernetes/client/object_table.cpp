@@ -29,8 +29,7 @@ std::shared_ptr<const Object> ObjectTable::get(const std::string& ns,
 
 VersionedObject ObjectTable::find(const std::string& ns, const std::string& name) const {
   std::lock_guard lock(mutex_);
-  const VersionedObject* entry = find_in(entries_, Name(ns, name));
-  return entry ? *entry : VersionedObject();
+  return value_in(entries_, Name(ns, name));
 }
 
 std::size_t ObjectTable::size() const {

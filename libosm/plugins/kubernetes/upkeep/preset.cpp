@@ -5,8 +5,8 @@
 
 #include "base/json.hpp"
 #include "kubernetes/client/resources.hpp"
-#include "kubernetes/upkeep/config_map_record.hpp"
 #include "kubernetes/upkeep/labels.hpp"
+#include "kubernetes/upkeep/record_names.hpp"
 
 namespace osm::inline v1::kubernetes {
 namespace {

@@ -1,6 +1,6 @@
 // The preset MeshConfig: an installation brings it in a ConfigMap. It becomes the MeshConfig if
-// there never was one, and updates an existing one. A MeshConfig that was deleted stays in force
-// (docs/adr/0036), so no preset replaces it.
+// there never was one, and updates an existing one. A MeshConfig that was deleted stays in
+// force, so no preset replaces it.
 //
 // Three versions are merged: the previous preset (in an annotation), the present preset, and the
 // present MeshConfig. A field with the previous preset's value follows the preset. A field that is

@@ -101,10 +101,8 @@ Status LeaseBoard::publish(const std::string& topic, std::string text) {
                      "', so nobody would read it: name it in ReplicaBoardOptions.topics"};
   {
     std::lock_guard lock(mutex_);
-    if (Status fits = check_board_text(ours_, topic, text); !fits.ok()) return fits;
-    const auto [at, fresh] = ours_.try_emplace(topic);
-    if (!fresh && at->second == text) return {};
-    at->second = std::move(text);
+    OSM_TRY(const bool differs, set_board_text(ours_, topic, std::move(text)));
+    if (!differs) return {};
     unwritten_ = true;
   }
   strand_.post([this] { changed_.notify(); });
@@ -121,16 +119,12 @@ Result<std::map<std::string, std::string>> LeaseBoard::read(const std::string& t
                    "it is not known which replicas of the control plane live: the API server has "
                    "not taken, or not told of, their Leases in " +
                        options_.osm_namespace + " lately"};
-  const auto said = [&](const Topics& topics) {
-    const std::string* text = find_in(topics, topic);
-    return text ? *text : std::string();
-  };
   std::map<std::string, std::string> all;
-  if (includes(options_.topics, topic)) all.emplace(options_.replica, said(ours_));
+  if (includes(options_.topics, topic)) all.emplace(options_.replica, value_in(ours_, topic));
   for (const auto& [name, lease] : leases_) {
     if (name == name_ || !includes(lease.takes_part, topic) || !lives(name, lease, now)) continue;
     const Texts* texts = find_in(texts_, lease_name(kTextsPrefix, lease.replica));
-    all.emplace(lease.replica, texts ? said(texts->topics) : std::string());
+    all.emplace(lease.replica, texts ? value_in(texts->topics, topic) : std::string());
   }
   return all;
 }

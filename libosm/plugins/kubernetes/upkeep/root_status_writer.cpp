@@ -17,7 +17,7 @@ namespace json = boost::json;
 constexpr std::chrono::seconds kRootPeriod{1};   // the reason of a wait changes all the time
 constexpr double kRootBurst = 10;                // objects at once, then
 constexpr std::chrono::seconds kRootSpacing{1};  // one every
-constexpr std::size_t kMaxMessageBytes = 4096;
+constexpr std::size_t kMaxRootMessage = 4096;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ void RootStatusWriter::write_all() {
     if (message.empty() && !root.left_behind.empty())
       message = "went on without " + root.left_behind;
     const Said said{text_at(map_at(*object->document, "metadata"), "uid"), root.state,
-                    cut(std::move(message), kMaxMessageBytes)};
+                    cut(std::move(message), kMaxRootMessage)};
     const Said* before = find_in(written_, root.name);
     if (before && *before == said) continue;
     if (!may_write_() || !budget_.take()) return;
