@@ -35,6 +35,12 @@ void add_clients(const ServiceName& service, const MeshSnapshot& mesh, std::set<
   for (const auto& client : mesh.index.clients_of(service)) out.insert(*client);
 }
 
+// Adds the backends of an apex, whose workloads serve its names.
+void add_backends(const ServiceName& apex, const MeshSnapshot& mesh, std::set<EntryKey>& out) {
+  if (const auto entry = mesh.services.find(apex); entry && entry->split)
+    for (const WeightedCluster& backend : *entry->split) out.insert(backend.service);
+}
+
 // Walks an entry for feed(), and looks at origins alone.
 struct OriginFinder {
   const ObjectKey& object;
@@ -90,7 +96,10 @@ std::set<EntryKey> entries_of(const ObjectKey& object, const MeshSnapshot& mesh)
   const std::set<EntryKey> shaped = shaped_by(object, mesh);
   std::set<EntryKey> out = shaped;
   for (const EntryKey& key : shaped) {
-    if (const auto* service = std::get_if<ServiceName>(&key)) add_clients(*service, mesh, out);
+    if (const auto* service = std::get_if<ServiceName>(&key)) {
+      add_clients(*service, mesh, out);
+      add_backends(*service, mesh, out);
+    }
     if (const auto* telemetry = std::get_if<TelemetryName>(&key))
       for (const auto& entry : mesh.workloads)
         if (entry->telemetry == *telemetry) out.insert(entry->workload.name);
@@ -106,13 +115,8 @@ std::set<EntryKey> entries_of(const Workload& workload, const MeshSnapshot& mesh
 
 SharedList<WorkloadEntry> workloads_in(const std::set<EntryKey>& entries,
                                        const MeshSnapshot& mesh) {
-  std::set<EntryKey> read = entries;
-  for (const EntryKey& key : entries)
-    if (const auto* apex = std::get_if<ServiceName>(&key))
-      if (const auto entry = mesh.services.find(*apex); entry && entry->split)
-        for (const WeightedCluster& backend : *entry->split) read.insert(backend.service);
-  const bool everything = read.contains(EntryKey());
-  const auto is_read = [&](const auto& name) { return read.contains(EntryKey(name)); };
+  const bool everything = entries.contains(EntryKey());
+  const auto is_read = [&](const auto& name) { return entries.contains(EntryKey(name)); };
   SharedList<WorkloadEntry> out;
   for (const auto& entry : mesh.workloads) {
     const Workload& workload = entry->workload;

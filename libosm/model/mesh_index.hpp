@@ -96,7 +96,8 @@ Links links_of(const ObjectKey& object, const SpecSnapshot& spec);
 //   - MeshConfig, Namespace: the mesh
 //   - workload: itself, and identities that may call its Services
 //   - others: the entries of its links, and of the links of objects that read it; with a Service
-//     its clients, and with a Telemetry the workloads that it is in effect for
+//     its clients and as an apex its backends, whose workloads serve its names; and with a
+//     Telemetry the workloads that it is in effect for
 //   - in permissive mode the mesh for a Service, or a workload with Services
 //
 // Kinds are as in Changes::objects. An object that the snapshot does not have has no entry of its
@@ -104,8 +105,8 @@ Links links_of(const ObjectKey& object, const SpecSnapshot& spec);
 std::set<EntryKey> entries_of(const ObjectKey& object, const MeshSnapshot& mesh);
 std::set<EntryKey> entries_of(const Workload& workload, const MeshSnapshot& mesh);
 
-// The workloads whose proxies read one of the entries, ordered by proxy key. A workload reads those
-// of its identity, of its Services, and of the apexes that split to them: it serves their names.
+// The workloads whose own entry, identity or Service is one of the entries, or all with the mesh;
+// ordered by proxy key.
 SharedList<WorkloadEntry> workloads_in(const std::set<EntryKey>& entries, const MeshSnapshot& mesh);
 
 // False if nothing in the snapshot comes from the object, although its specification has it: a flag

@@ -95,8 +95,10 @@ struct Shop {
   // The names of the workloads that the object concerns.
   std::set<std::string> concerned(const GroupKind& kind, const char* name,
                                   const char* ns = kNs) const {
+    return names_of(model::entries_of({kind, ns, name}, *snapshot));
+  }
+  std::set<std::string> names_of(const std::set<model::EntryKey>& entries) const {
     std::set<std::string> out;
-    const auto entries = model::entries_of({kind, ns, name}, *snapshot);
     for (const auto& entry : model::workloads_in(entries, *snapshot))
       out.insert(entry->workload.name.name);
     return out;
@@ -180,12 +182,63 @@ TEST_SUITE("catalog: model::MeshIndex") {
           Names{"annex", "buyer", "store"});
   }
 
+  TEST_CASE("objects that go at once concern the proxies that they concerned") {
+    struct Case {
+      GroupKind kind;
+      const char* name;
+      std::set<std::string> before;
+      std::set<std::string> after;  // of the key
+    };
+    const std::set<std::string> everybody{"annex", "buyer", "lonely", "stock", "store"};
+    const std::set<std::string> apex{"annex", "buyer", "store"};
+    const std::vector<Case> cases{
+        {kinds::kTrafficTarget, "buyer", {"buyer", "store"}, {}},
+        {kinds::kHttpRouteGroup, "web", {"buyer", "store"}, {}},
+        {kinds::kTcpRoute, "raw", {"stock", "store"}, {"stock", "store"}},
+        {kinds::kService, "store", apex, {}},
+        {kinds::kTrafficSplit, "canary", apex, {}},
+        {kinds::kUpstreamTrafficSetting, "near", apex, {}},
+        {kinds::kUpstreamTrafficSetting, "far", {"lonely"}, {"lonely"}},
+        {kinds::kIngressBackend, "in", {"stock", "store"}, {}},
+        {kinds::kExtensionService, "collector", everybody, everybody},
+        {kGreeting, "one", {"lonely"}, {}},
+    };
+    Shop shop;
+    for (const Case& one : cases) shop.spec.remove({one.kind, kNs, one.name});
+    shop.snapshot = shop.builder.build();
+    REQUIRE(shop.snapshot);
+    for (const Case& one : cases) {
+      CAPTURE(one.kind.kind);
+      CAPTURE(one.name);
+      const ObjectChange& change = shop.builder.object_changes().at({one.kind, kNs, one.name});
+      CHECK_FALSE(change.present);
+      CHECK(shop.names_of(change.before) == one.before);
+      CHECK(shop.concerned(one.kind, one.name) == one.after);
+    }
+  }
+
+  TEST_CASE("denied accounts are still concerned by the Services that they might call") {
+    Shop shop;
+    Denylist list;
+    list.accounts.push_back(identity("buyer"));
+    shop.spec.put(Policy({kinds::kDenylist, kNs, "stolen"}, std::move(list)));
+    shop.snapshot = shop.builder.build();
+    REQUIRE(shop.snapshot);
+    CHECK(shop.snapshot->denied->accounts.contains(identity("buyer")));
+    CHECK(shop.concerned(kinds::kService, "store") ==
+          std::set<std::string>{"annex", "buyer", "store"});
+  }
+
   TEST_CASE("in permissive mode services, splits and workloads with services concern all") {
     const Shop shop(true);
     CHECK(shop.concerned(kinds::kService, "stock").size() == 5);
     CHECK(shop.concerned(kinds::kTrafficSplit, "canary").size() == 5);
     CHECK(shop.concerned(model::kWorkloadKind, "stock").size() == 5);
     CHECK(shop.concerned(model::kWorkloadKind, "lonely") == std::set<std::string>{"lonely"});
+    CHECK(shop.concerned(kinds::kUpstreamTrafficSetting, "near").size() == 5);
+    CHECK(shop.concerned(kinds::kIngressBackend, "in").size() == 5);
+    CHECK(shop.concerned(kinds::kServiceProvider, "order").size() == 5);
+    CHECK(shop.concerned(kinds::kRetry, "again") == std::set<std::string>{"lonely"});
   }
 
   TEST_CASE("both directions, and the clients of Services, follow changes") {
