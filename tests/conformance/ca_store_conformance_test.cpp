@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/base64.hpp"
+#include "conformance_run.hpp"
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
 #include "kubernetes/client/resources.hpp"
@@ -35,13 +36,7 @@ void passes(const CaStorePlatformFactory& platform, std::size_t not_applicable =
   // A busy machine needs longer than a developer's, for whom the defaults are.
   const ConformanceReport report =
       check_ca_store(platform, {.clause_deadline = std::chrono::minutes(2)});
-  const std::string text = report.text();
-  CHECK_MESSAGE(report.passed(), text);
-  CHECK(report.results.size() == ca_store_clauses().size());
-  const auto skipped =
-      std::ranges::count(report.results, ConformanceOutcome::kNotApplicable,
-                         [](const ConformanceResult& result) { return result.outcome; });
-  CHECK_MESSAGE(static_cast<std::size_t>(skipped) == not_applicable, text);
+  judge(report, ca_store_clauses(), not_applicable);
 }
 
 // A disk is always there.
@@ -250,22 +245,15 @@ TEST_SUITE("check_ca_store") {
   }
 
   TEST_CASE("a CA store with a defect fails the clause about it, and says what it saw") {
-    for (const Case& each : kCases) {
-      CAPTURE(each.clause);
-      const ConformanceResult result = check_ca_store_clause(
-          each.clause, [&] { return std::make_unique<DefectPlatform>(each.defect); });
-      CHECK(result.outcome == ConformanceOutcome::kFailed);
-      CHECK_MESSAGE(result.seen.find(each.seen) != std::string::npos, result.seen);
-    }
+    check_defects<Case, Defect>(kCases, [](const std::string& clause, Defect defect) {
+      return check_ca_store_clause(clause,
+                                   [&] { return std::make_unique<DefectPlatform>(defect); });
+    });
   }
 
   TEST_CASE("every clause has a CA store that fails it, and an unknown clause fails") {
-    for (const ConformanceClause& clause : ca_store_clauses())
-      CHECK_MESSAGE(
-          std::ranges::any_of(kCases, [&](const Case& c) { return clause.id == c.clause; }),
-          clause.id);
-    CHECK(check_ca_store_clause("none", [] {
-            return std::make_unique<DefectPlatform>(Defect::kNone);
-          }).outcome == ConformanceOutcome::kFailed);
+    check_coverage(kCases, ca_store_clauses(), check_ca_store_clause("none", [] {
+                     return std::make_unique<DefectPlatform>(Defect::kNone);
+                   }));
   }
 }

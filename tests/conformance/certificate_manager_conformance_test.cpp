@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "certificate/manager_fixture.hpp"
+#include "conformance_run.hpp"
 #include "osm/testing/certificate_manager_conformance.hpp"
 #include "osm/testing/memory_certificate_manager.hpp"
 
@@ -30,13 +31,7 @@ void passes(const CertificateManagerPlatformFactory& platform, std::size_t not_a
   // A busy machine needs longer than a developer's, for whom the defaults are.
   const ConformanceReport report =
       check_certificate_manager(platform, {.clause_deadline = std::chrono::minutes(2)});
-  const std::string text = report.text();
-  CHECK_MESSAGE(report.passed(), text);
-  CHECK(report.results.size() == certificate_manager_clauses().size());
-  const auto skipped =
-      std::ranges::count(report.results, ConformanceOutcome::kNotApplicable,
-                         [](const ConformanceResult& result) { return result.outcome; });
-  CHECK_MESSAGE(static_cast<std::size_t>(skipped) == not_applicable, text);
+  judge(report, certificate_manager_clauses(), not_applicable);
 }
 
 // The manager over a CA that tests steer.
@@ -223,22 +218,15 @@ TEST_SUITE("check_certificate_manager") {
   }
 
   TEST_CASE("a manager with a defect fails the clause about it, and says what it saw") {
-    for (const Case& each : kCases) {
-      CAPTURE(each.clause);
-      const ConformanceResult result = check_certificate_manager_clause(
-          each.clause, [&] { return std::make_unique<DefectPlatform>(each.defect); });
-      CHECK_MESSAGE(result.outcome == ConformanceOutcome::kFailed, result.seen);
-      CHECK_MESSAGE(result.seen.find(each.seen) != std::string::npos, result.seen);
-    }
+    check_defects<Case, Defect>(kCases, [](const std::string& clause, Defect defect) {
+      return check_certificate_manager_clause(
+          clause, [&] { return std::make_unique<DefectPlatform>(defect); });
+    });
   }
 
   TEST_CASE("every clause has a manager that fails it, and an unknown clause fails") {
-    for (const ConformanceClause& clause : certificate_manager_clauses())
-      CHECK_MESSAGE(
-          std::ranges::any_of(kCases, [&](const Case& c) { return clause.id == c.clause; }),
-          clause.id);
-    CHECK(check_certificate_manager_clause("none", [] {
-            return std::make_unique<DefectPlatform>(Defect::kNone);
-          }).outcome == ConformanceOutcome::kFailed);
+    check_coverage(kCases, certificate_manager_clauses(),
+                   check_certificate_manager_clause(
+                       "none", [] { return std::make_unique<DefectPlatform>(Defect::kNone); }));
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cert_manager/fake_cert_manager.hpp"
+#include "conformance_run.hpp"
 #include "lib/temporary_directory.hpp"
 #include "osm/certificate/directory_ca.hpp"
 #include "osm/notifier.hpp"
@@ -33,13 +34,7 @@ void passes(const IssuerPlatformFactory& platform, std::size_t not_applicable = 
   // A busy machine needs longer than a developer's, for whom the defaults are.
   const ConformanceReport report = check_issuer(
       platform, {.clause_deadline = std::chrono::minutes(2), .call_limit = seconds(10)});
-  const std::string text = report.text();
-  CHECK_MESSAGE(report.passed(), text);
-  CHECK(report.results.size() == issuer_clauses().size());
-  const auto skipped =
-      std::ranges::count(report.results, ConformanceOutcome::kNotApplicable,
-                         [](const ConformanceResult& result) { return result.outcome; });
-  CHECK_MESSAGE(static_cast<std::size_t>(skipped) == not_applicable, text);
+  judge(report, issuer_clauses(), not_applicable);
 }
 
 // The mesh's own CA, in a directory below `folder`.
@@ -247,22 +242,14 @@ TEST_SUITE("check_issuer") {
   }
 
   TEST_CASE("an issuer with a defect fails the clause about it, and says what it saw") {
-    for (const Case& each : kCases) {
-      CAPTURE(each.clause);
-      const ConformanceResult result = check_issuer_clause(
-          each.clause, [&] { return std::make_unique<DefectPlatform>(each.defect); });
-      CHECK_MESSAGE(result.outcome == ConformanceOutcome::kFailed, result.seen);
-      CHECK_MESSAGE(result.seen.find(each.seen) != std::string::npos, result.seen);
-    }
+    check_defects<Case, Defect>(kCases, [](const std::string& clause, Defect defect) {
+      return check_issuer_clause(clause, [&] { return std::make_unique<DefectPlatform>(defect); });
+    });
   }
 
   TEST_CASE("every clause has an issuer that fails it, and an unknown clause fails") {
-    for (const ConformanceClause& clause : issuer_clauses())
-      CHECK_MESSAGE(
-          std::ranges::any_of(kCases, [&](const Case& c) { return clause.id == c.clause; }),
-          clause.id);
-    CHECK(check_issuer_clause("none", [] {
-            return std::make_unique<DefectPlatform>(Defect::kNone);
-          }).outcome == ConformanceOutcome::kFailed);
+    check_coverage(kCases, issuer_clauses(), check_issuer_clause("none", [] {
+                     return std::make_unique<DefectPlatform>(Defect::kNone);
+                   }));
   }
 }

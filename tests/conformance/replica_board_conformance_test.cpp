@@ -16,6 +16,7 @@
 #include "base/maps.hpp"
 #include "base/stands.hpp"
 #include "base/strand.hpp"
+#include "conformance_run.hpp"
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
 #include "kubernetes/upkeep/upkeep_fixture.hpp"
@@ -35,13 +36,7 @@ void passes(const ReplicaBoardPlatformFactory& platform, std::size_t not_applica
   // A busy machine needs longer than a developer's, for whom the defaults are.
   const ConformanceReport report =
       check_replica_board(platform, {.clause_deadline = std::chrono::minutes(2)});
-  const std::string text = report.text();
-  CHECK_MESSAGE(report.passed(), text);
-  CHECK(report.results.size() == replica_board_clauses().size());
-  const auto skipped =
-      std::ranges::count(report.results, ConformanceOutcome::kNotApplicable,
-                         [](const ConformanceResult& result) { return result.outcome; });
-  CHECK_MESSAGE(static_cast<std::size_t>(skipped) == not_applicable, text);
+  judge(report, replica_board_clauses(), not_applicable);
 }
 
 // One controller, which is always alone.
@@ -288,22 +283,15 @@ TEST_SUITE("check_replica_board") {
   }
 
   TEST_CASE("a board with a defect fails the clause about it, and says what it saw") {
-    for (const Case& each : kCases) {
-      CAPTURE(each.clause);
-      const ConformanceResult result = check_replica_board_clause(
-          each.clause, [&] { return std::make_unique<DefectPlatform>(each.defect); });
-      CHECK(result.outcome == ConformanceOutcome::kFailed);
-      CHECK_MESSAGE(result.seen.find(each.seen) != std::string::npos, result.seen);
-    }
+    check_defects<Case, Defect>(kCases, [](const std::string& clause, Defect defect) {
+      return check_replica_board_clause(clause,
+                                        [&] { return std::make_unique<DefectPlatform>(defect); });
+    });
   }
 
   TEST_CASE("every clause has a board that fails it, and an unknown clause fails") {
-    for (const ConformanceClause& clause : replica_board_clauses())
-      CHECK_MESSAGE(
-          std::ranges::any_of(kCases, [&](const Case& c) { return clause.id == c.clause; }),
-          clause.id);
-    CHECK(check_replica_board_clause("none", [] {
-            return std::make_unique<DefectPlatform>(Defect::kNone);
-          }).outcome == ConformanceOutcome::kFailed);
+    check_coverage(kCases, replica_board_clauses(), check_replica_board_clause("none", [] {
+                     return std::make_unique<DefectPlatform>(Defect::kNone);
+                   }));
   }
 }
