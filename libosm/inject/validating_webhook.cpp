@@ -241,7 +241,7 @@ class MeshValidator final : public Validator {
       if (split) add_taken(*split, mesh_spec_.list_traffic_splits(), problems);
       return;
     }
-    // Of several Retries of one destination the first by name is used, and none is refused.
+    // A second Retry of one destination is admitted: the first by name is used.
     if (store_ == nullptr || !policy || object.key.is(kinds::kRetry)) return;
     if (model::links_of(*policy).claims.empty()) return;
     SharedList<Policy> others;  // few
