@@ -144,6 +144,7 @@ void Hub::classify(Stream& stream, const model::MeshSnapshot* before, SteadyTime
   if (!stream.proxy_class) recall_leaving(stream, proxy_class.own_ports);
   if (stream.proxy_class && before) note_leaving(stream, *before, proxy_class.own_ports);
   proxy_class.leaving = leaving_.of(stream.key());
+  await_admissions(stream, proxy_class);
   if (stream.proxy_class && stream.proxy_class->proxy_class() == proxy_class) return;
   if (stream.proxy_class) {
     if (stream.proxy_class->proxy_class().own_ports != proxy_class.own_ports) await_ports(stream);

@@ -150,8 +150,9 @@ class Hub {
   std::uint64_t acknowledged_by_all() const;
   void tick_leaving(SteadyTime now);
 
-  // Readiness of proxies for their ports: hub_readiness.cpp
+  // Readiness of proxies to serve: hub_readiness.cpp
   void await_ports(Stream& stream);
+  void await_admissions(Stream& stream, const translate::ProxyClass& next);
   void note_ready(Stream& stream);
   void note_disconnected(const model::ProxyKey& key);
   void settle_readiness();

@@ -83,11 +83,13 @@ void Hub::observe_change(Stream& stream) {
 
 // The stream is as far as its class without a new response.
 void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
-  for (StreamId id : entry->members())
-    if (const Stream* stream = streams_.find(id); stream && stream->settled) {
-      const model::ProxyKey key = stream->key();
-      progressed_.notify(&key);
-    }
+  for (StreamId id : entry->members()) {
+    Stream* stream = streams_.find(id);
+    if (!stream || !stream->settled) continue;
+    if (!trials_.on_trial(*stream)) note_ready(*stream);
+    const model::ProxyKey key = stream->key();
+    progressed_.notify(&key);
+  }
   trials_.release();
 }
 

@@ -1,6 +1,7 @@
-// Tells which proxies serve the ports of their workloads, so that clients are shown an endpoint
-// when its proxy can serve it (ADR 0071); members of Hub.
+// Tells which proxies serve what they are to serve, so that clients know of an endpoint, or of a
+// permission, when its servers do (ADR 0071); members of Hub.
 #include <algorithm>
+#include <utility>
 
 #include "ads/hub.hpp"
 #include "translate/inbound.hpp"
@@ -41,26 +42,36 @@ bool serves_own_ports(const Session& session, const ResourceSets& sets) {
 
 // The stream is new, or its class is about to have other own ports.
 void Hub::await_ports(Stream& stream) {
-  stream.serves_ports = false;
+  stream.serves = false;
   if (!deps_.readiness) return;
   deps_.readiness->awaited(stream.key());
   settle_readiness();
 }
 
+// The stream is about to be of this class. What a proxy acknowledged for other callers stays known:
+// it is not what its account admits by now.
+void Hub::await_admissions(Stream& stream, const translate::ProxyClass& next) {
+  const std::uint64_t admits = mesh_of(stream).admits_of(next.identity);
+  if (std::exchange(stream.admits, admits) == admits) return;
+  stream.serves = false;
+  stream.serves_from = classes_.mesh(next.mesh)->present.generation;
+}
+
 // The proxy acknowledged something, or has nothing to acknowledge.
 void Hub::note_ready(Stream& stream) {
-  if (!deps_.readiness || stream.serves_ports) return;
+  if (!deps_.readiness || stream.serves) return;
+  if (classes_.generation_of(*stream.proxy_class) < stream.serves_from) return;
   // A gRPC library has listeners of other names.
   const bool ready = streams_.is_library(stream)
                          ? stream.whole && stream.session->settled()
                          : serves_own_ports(*stream.session, stream.proxy_class->sets());
   if (!ready) return;
-  stream.serves_ports = true;
+  stream.serves = true;
   const std::vector<StreamId> ids = streams_.served(stream.key());
-  if (!std::all_of(ids.begin(), ids.end(),
-                   [&](StreamId id) { return streams_.at(id).serves_ports; }))
+  if (!std::all_of(ids.begin(), ids.end(), [&](StreamId id) { return streams_.at(id).serves; }))
     return;
-  deps_.readiness->acknowledged(stream.key(), stream.proxy_class->proxy_class().own_ports);
+  deps_.readiness->acknowledged(stream.key(),
+                                {stream.proxy_class->proxy_class().own_ports, stream.admits});
   settle_readiness();
 }
 

@@ -11,10 +11,10 @@ namespace osm::inline v1::ads {
 namespace {
 
 // A text is this and, in base64, both digests of each proxy.
-constexpr std::string_view kSetVersion = "1 ";
+constexpr std::string_view kSetVersion = "2 ";
 constexpr std::size_t kNameBytes = 5;  // among 10,000 proxies, two collide once in 20,000 cases
-constexpr std::size_t kPortsBytes = 3;
-constexpr std::size_t kEntryBytes = kNameBytes + kPortsBytes;
+constexpr std::size_t kServingBytes = 3;
+constexpr std::size_t kEntryBytes = kNameBytes + kServingBytes;
 
 std::uint64_t number_of(const Digest& digest, std::size_t size) {
   std::uint64_t value = 0;
@@ -44,9 +44,9 @@ ReadinessTable::ProxyId40 ReadinessTable::id_of(const model::ProxyKey& proxy) {
   return number_of(model::digest_of(proxy), kNameBytes);
 }
 
-ReadinessTable::Ports24 ReadinessTable::digest_of(const std::vector<MeshService>& ports) {
-  const auto digest = static_cast<Ports24>(number_of(model::digest_of(ports), kPortsBytes));
-  return std::max<Ports24>(digest, 1);
+ReadinessTable::Serving24 ReadinessTable::digest_of(const model::Serving& serving) {
+  const auto digest = static_cast<Serving24>(number_of(model::digest_of(serving), kServingBytes));
+  return std::max<Serving24>(digest, 1);
 }
 
 void ReadinessTable::awaited(const model::ProxyKey& proxy) {
@@ -54,13 +54,12 @@ void ReadinessTable::awaited(const model::ProxyKey& proxy) {
   std::erase_if(settling_, [&](const Acknowledged& one) { return one.proxy == id; });
   const std::lock_guard lock(mutex_);
   const auto [at, fresh] = local_.try_emplace(id);
-  changed_ |= fresh || at->second.ports != 0;
+  changed_ |= fresh || at->second.serving != 0;
   at->second = {};
 }
 
-void ReadinessTable::acknowledged(const model::ProxyKey& proxy,
-                                  const std::vector<MeshService>& ports) {
-  settling_.push_back({clock_.steady_now(), id_of(proxy), digest_of(ports)});
+void ReadinessTable::acknowledged(const model::ProxyKey& proxy, const model::Serving& serving) {
+  settling_.push_back({clock_.steady_now(), id_of(proxy), digest_of(serving)});
 }
 
 void ReadinessTable::disconnected(const model::ProxyKey& proxy) {
@@ -76,8 +75,8 @@ bool ReadinessTable::settle() {
     for (; !settling_.empty() && now - settling_.front().at >= kSettle; settling_.pop_front()) {
       const Acknowledged& one = settling_.front();
       Local* local = find_in(local_, one.proxy);
-      if (!local || local->ports == one.ports) continue;
-      local->ports = one.ports;
+      if (!local || local->serving == one.serving) continue;
+      local->serving = one.serving;
       ready = changed_ = true;
     }
   }
@@ -116,7 +115,7 @@ std::string ReadinessTable::text_of(const std::map<ProxyId40, Local>& proxies) {
   for (const auto& [id, local] : proxies) {
     if (bytes.size() == kMaxPublished * kEntryBytes) break;
     add_number(bytes, id, kNameBytes);
-    add_number(bytes, local.ports, kPortsBytes);
+    add_number(bytes, local.serving, kServingBytes);
   }
   return bytes.empty() ? std::string() : std::string(kSetVersion) + base64(bytes);
 }
@@ -128,7 +127,7 @@ ReadinessTable::Set ReadinessTable::parse(std::string_view text) {
   const std::string bytes = from_base64(text.substr(kSetVersion.size())).value_or("");
   for (std::size_t at = 0; at + kEntryBytes <= bytes.size(); at += kEntryBytes)
     set.emplace(number_at(bytes, at, kNameBytes),
-                static_cast<Ports24>(number_at(bytes, at + kNameBytes, kPortsBytes)));
+                static_cast<Serving24>(number_at(bytes, at + kNameBytes, kServingBytes)));
   return set;
 }
 
@@ -154,25 +153,25 @@ void ReadinessTable::read() {
 }
 
 model::Readiness ReadinessTable::readiness_of(const model::ProxyKey& proxy,
-                                              const std::vector<MeshService>& ports) const {
+                                              const model::Serving& serving) const {
   const ProxyId40 id = id_of(proxy);
-  const Ports24 wanted = digest_of(ports);
+  const Serving24 wanted = digest_of(serving);
   auto readiness = model::Readiness::kUnknown;
   const std::lock_guard lock(mutex_);
-  const auto look = [&](Ports24 acknowledged) {
+  const auto look = [&](Serving24 acknowledged) {
     if (acknowledged == wanted) readiness = model::Readiness::kReady;
     if (readiness == model::Readiness::kUnknown) readiness = model::Readiness::kNotReady;
   };
   // A stream here is newer than the replica's text, which other replicas may still show.
   if (const Local* local = find_in(local_, id)) {
-    look(local->ports);
+    look(local->serving);
     if (!local->gone) return readiness;
   }
   for (const auto& [replica, set] : others_)
-    if (const Ports24* acknowledged = find_in(set, id)) look(*acknowledged);
+    if (const Serving24* acknowledged = find_in(set, id)) look(*acknowledged);
   if (readiness != model::Readiness::kUnknown) return readiness;
   for (const auto& [since, set] : left_)
-    if (const Ports24* acknowledged = find_in(set, id)) look(*acknowledged);
+    if (const Serving24* acknowledged = find_in(set, id)) look(*acknowledged);
   return readiness;
 }
 

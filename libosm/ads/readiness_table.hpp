@@ -1,6 +1,6 @@
-// The connected proxies of all replicas, each with the ports that it has acknowledged. Each replica
+// The connected proxies of all replicas, each with what it has acknowledged to serve. Each replica
 // publishes one set of its own proxies on the board, as digests. So the catalog of any replica
-// knows if a workload's proxy can serve an endpoint (ADR 0071).
+// knows if a workload's proxy can serve an endpoint, and a caller (ADR 0071).
 //
 // A mesh at rest publishes nothing. The board joins the changes of a second to one write.
 //
@@ -43,9 +43,9 @@ class ReadinessTable final : public model::ProxyReadiness {
   ReadinessTable(ReplicaBoard* board, const Clock& clock);
 
   // The proxy is connected here and has not acknowledged its present ports / acknowledged the
-  // configuration that serves `ports` / is not connected here any more.
+  // configuration that serves so / is not connected here any more.
   void awaited(const model::ProxyKey& proxy);
-  void acknowledged(const model::ProxyKey& proxy, const std::vector<MeshService>& ports);
+  void acknowledged(const model::ProxyKey& proxy, const model::Serving& serving);
   void disconnected(const model::ProxyKey& proxy);
 
   // Lets acknowledgements count that are old enough, and publishes what changed. Result: true if it
@@ -58,29 +58,29 @@ class ReadinessTable final : public model::ProxyReadiness {
   void stop() { told_.reset(); }
 
   model::Readiness readiness_of(const model::ProxyKey& proxy,
-                                const std::vector<MeshService>& ports) const override;
+                                const model::Serving& serving) const override;
   Subscription subscribe(std::function<void()> on_ready) override {
     return ready_.subscribe(std::move(on_ready));
   }
 
  private:
-  // The start of a digest as a number. 0 stands for no ports.
+  // The start of a digest as a number. 0: nothing is acknowledged.
   using ProxyId40 = std::uint64_t;
-  using Ports24 = std::uint32_t;
-  using Set = std::unordered_map<ProxyId40, Ports24>;
+  using Serving24 = std::uint32_t;
+  using Set = std::unordered_map<ProxyId40, Serving24>;
 
   struct Local {
-    Ports24 ports = 0;
+    Serving24 serving = 0;
     std::optional<SteadyTime> gone;  // its stream ended
   };
   struct Acknowledged {
     SteadyTime at;
     ProxyId40 proxy;
-    Ports24 ports;
+    Serving24 serving;
   };
 
   static ProxyId40 id_of(const model::ProxyKey& proxy);
-  static Ports24 digest_of(const std::vector<MeshService>& ports);
+  static Serving24 digest_of(const model::Serving& serving);
   static std::string text_of(const std::map<ProxyId40, Local>& proxies);
   static Set parse(std::string_view text);
   void publish();

@@ -67,7 +67,9 @@ struct Stream {
   ResourceSetPtr
       whole_clusters;  // with these clusters and listeners it held everything that they name
   ResourceSetPtr whole_listeners;
-  bool serves_ports = false;  // it has acknowledged the own ports of its class
+  bool serves = false;            // it has acknowledged what it is to serve, as its class has it:
+  std::uint64_t admits = 0;       // MeshSnapshot::admits_of() its account, in its mesh
+  std::uint64_t serves_from = 0;  // the generation in which that changed
 
   model::ProxyKey key() const { return peer.key(); }
 };

@@ -18,6 +18,12 @@ struct OSM_API Digest {
   std::array<std::uint8_t, 16> bytes{};
 
   std::string hex() const;  // 32 lower-case digits
+  // The first half as a number.
+  std::uint64_t number() const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
 
   friend bool operator==(const Digest&, const Digest&) = default;
   friend std::strong_ordering operator<=>(const Digest&, const Digest&) = default;

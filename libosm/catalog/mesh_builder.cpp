@@ -110,11 +110,15 @@ std::shared_ptr<const model::MeshSnapshot> MeshBuilder::build() {
   refresh_endpoints(spec, turned.empty() ? &moved : nullptr, endpoints);
   const bool ingress = refresh_sources(spec, announced, resync);
   refresh_services(spec, endpoints, ingress || config.proxy.ingress != next_.config.proxy.ingress);
-  announce_endpoints(std::move(endpoints));
+  Announcements::Due due = filter_ ? filter_->begin(next_, !published_) : Announcements::Due();
+  next_.changes.everything |=
+      std::exchange(next_.smi_upstreams, due.smi_upstreams) != due.smi_upstreams;
   std::set<ServiceIdentity> concerned = refresh_targets(spec);
   for (const ServiceIdentity& source : turned)
     for (const auto& target : index_->with_source(source)) concerned.insert(target->destination);
-  refresh_policies(std::move(concerned), services_before, mode_changed);
+  refresh_policies(std::move(concerned), std::move(due.clients), services_before, mode_changed);
+  endpoints.merge(due.services);
+  announce_endpoints(endpoints);
   refresh_permissive();
   refresh_clients(spec);
   port_conflicts_.update(next_.changes, before.workloads, next_.workloads, next_.services);
@@ -199,9 +203,8 @@ void MeshBuilder::refresh_endpoints(const SpecChanges& spec, const std::set<std:
 }
 
 // Settles the endpoints that clients know. `changed`: the Services whose endpoints changed. After
-// the Services and the workloads, which the filter asks for.
-void MeshBuilder::announce_endpoints(std::set<ServiceName> changed) {
-  if (filter_) changed.merge(filter_->begin(next_, !published_));
+// the Services, workloads and policies, which the filter asks for.
+void MeshBuilder::announce_endpoints(const std::set<ServiceName>& changed) {
   TableEdit edit(next_.endpoints);
   for (const ServiceName& name : changed) {
     step_();
@@ -297,7 +300,10 @@ std::set<ServiceIdentity> MeshBuilder::refresh_targets(const SpecChanges& spec) 
   return concerned;
 }
 
+// `concerned`: identities that changed targets name. `due`: identities whose upstreams are filtered
+// again.
 void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
+                                   std::set<ServiceIdentity> due,
                                    const ServiceTable& services_before, bool mode_changed) {
   const bool outdated = !concerned.empty() || !next_.changes.services.empty();
   std::vector<ServiceName> services;
@@ -307,25 +313,29 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
   add_clients(services, services_before, *index_, concerned);
   if (outdated) index_ = std::make_shared<const PolicyIndex>(next_.targets, next_.services);
   add_clients(services, next_.services, *index_, concerned);
+  concerned.merge(due);
 
   TableEdit edit(next_.policies);
-  if (next_.config.proxy.permissive) {
+  std::vector<model::IdentityPolicy> policies;
+  if (next_.config.proxy.permissive && !next_.smi_upstreams) {
     edit.replace_all({});
   } else {
     if (mode_changed)
       for (const auto& target : next_.targets) add_parties(*target, concerned);
     for (const ServiceIdentity& identity : concerned) {
       step_();
-      if (!index_->names(identity)) {
+      if (index_->names(identity)) {
+        policies.push_back(resolve_policy(identity, *index_, next_.services, *next_.denied));
+      } else {
         edit.remove(identity);
-        continue;
       }
-      model::IdentityPolicy policy =
-          resolve_policy(identity, *index_, next_.services, *next_.denied);
-      const auto held = next_.policies.find(identity);
-      if (held && *held->upstreams == *policy.upstreams) policy.upstreams = held->upstreams;
-      edit.put(std::move(policy));
     }
+  }
+  if (filter_) filter_->filter(policies);
+  for (model::IdentityPolicy& policy : policies) {
+    const auto held = next_.policies.find(policy.identity);
+    if (held && *held->upstreams == *policy.upstreams) policy.upstreams = held->upstreams;
+    edit.put(std::move(policy));
   }
   next_.changes.identities = edit.finish();
 }
@@ -333,7 +343,7 @@ void MeshBuilder::refresh_policies(std::set<ServiceIdentity> concerned,
 void MeshBuilder::refresh_permissive() {
   if (!next_.changes.everything && next_.changes.services.empty()) return;
   std::vector<model::Upstream> upstreams;
-  if (next_.config.proxy.permissive)
+  if (next_.config.proxy.permissive && !next_.smi_upstreams)
     upstreams = resolve_permissive(next_.services, next_.config.proxy.egress);
   if (upstreams == *next_.permissive_upstreams) return;
   next_.permissive_upstreams =

@@ -3,7 +3,7 @@
 // Events only mark inputs as outdated. build() reads those again by key, compares the specification
 // with the one of the last build, whatever was announced of it, and recomputes everything
 // that depends on them, stage by stage: workloads, addresses → endpoints → services → endpoints
-// that clients may know (EndpointFilter), policies, problems. Equal results keep their pointer and
+// that clients may know (Announcements), policies, problems. Equal results keep their pointer and
 // stay out of `changes`. For any order of events, the content equals that of a fresh build from the
 // same inputs.
 //
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "catalog/address_owners.hpp"
+#include "catalog/announcements.hpp"
 #include "catalog/check_references.hpp"
-#include "catalog/endpoint_filter.hpp"
 #include "catalog/mesh_hash.hpp"
 #include "catalog/object_scope.hpp"
 #include "catalog/resolve_clients.hpp"
@@ -67,8 +67,8 @@ class MeshBuilder {
     source_addresses_.on_steps(on_step);
   }
 
-  // Without a filter all endpoints are announced. Lifetime: it outlives the builder.
-  void filter_endpoints(EndpointFilter& filter) { filter_ = &filter; }
+  // Without it clients are told everything at once. Lifetime: it outlives the builder.
+  void filter_announcements(Announcements& filter) { filter_ = &filter; }
 
   void endpoints_changed(const std::vector<ServiceName>& services) {
     stale_endpoints_.insert(services.begin(), services.end());
@@ -112,13 +112,13 @@ class MeshBuilder {
   std::set<std::string> refresh_addresses(const SpecChanges& spec);
   void refresh_endpoints(const SpecChanges& spec, const std::set<std::string>* others,
                          std::set<ServiceName>& changed);
-  void announce_endpoints(std::set<ServiceName> changed);
+  void announce_endpoints(const std::set<ServiceName>& changed);
   bool refresh_sources(const SpecChanges& spec, const std::set<ServiceName>& announced, bool all);
   void refresh_services(const SpecChanges& spec, const std::set<ServiceName>& endpoints,
                         bool ingress);
   std::set<ServiceIdentity> refresh_targets(const SpecChanges& spec);
-  void refresh_policies(std::set<ServiceIdentity> concerned, const ServiceTable& services_before,
-                        bool mode_changed);
+  void refresh_policies(std::set<ServiceIdentity> concerned, std::set<ServiceIdentity> due,
+                        const ServiceTable& services_before, bool mode_changed);
   void refresh_permissive();
   void refresh_clients(const SpecChanges& spec);
   void refresh_telemetry(const SpecChanges& spec);
@@ -134,7 +134,7 @@ class MeshBuilder {
   void read_workloads(std::size_t provider, bool all, const std::set<WorkloadName>& names);
 
   std::function<void()> step_ = [] {};
-  EndpointFilter* filter_ = nullptr;
+  Announcements* filter_ = nullptr;
   SpecSource spec_;
   endpoint::SourceTable source_addresses_;
   endpoint::EndpointTable endpoints_;

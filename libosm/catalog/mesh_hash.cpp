@@ -1,6 +1,5 @@
 #include "catalog/mesh_hash.hpp"
 
-#include <cstring>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,19 +18,13 @@ struct ValueDigestBuilder : DigestBuilder {
   friend void feed(ValueDigestBuilder&, const model::ProviderNames&) {}
 };
 
-std::uint64_t number_of(const DigestBuilder& digest) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, digest.finish().bytes.data(), sizeof number);
-  return number;
-}
-
 // `table` keeps equal entries of two tables apart.
 template <class V>
 std::uint64_t number_of(std::string_view table, const V& entry) {
   ValueDigestBuilder digest;
   digest.add(table);
   feed(digest, entry);
-  return number_of(digest);
+  return digest.finish().number();
 }
 
 constexpr std::string_view kServices = "service", kEndpoints = "endpoints", kPolicies = "policy",
@@ -111,10 +104,11 @@ std::string MeshHash::update(const model::MeshSnapshot& snapshot) {
     feed(digest, snapshot.allowed_domains);
     feed(digest, snapshot.osm_v1_names);
     feed(digest, *snapshot.denied);
+    feed(digest, snapshot.smi_upstreams);
   };
   DigestBuilder settings;
   feed_settings(settings);
-  digests_.settings = static_cast<std::uint32_t>(number_of(settings));
+  digests_.settings = static_cast<std::uint32_t>(settings.finish().number());
   DigestBuilder digest;
   digest.add(sum_);
   feed_settings(digest);

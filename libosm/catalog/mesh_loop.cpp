@@ -25,6 +25,12 @@ constexpr Gauge kEndpointsWaiting{"osm_endpoints_waiting",
 constexpr Counter kEndpointsAnnouncedLate{
     "osm_endpoints_announced_late_total",
     "Endpoints announced before their proxies had acknowledged that they serve"};
+constexpr Gauge kPermissionsWaiting{"osm_permissions_waiting",
+                                    "Permissions that wait for the proxies of servers before "
+                                    "clients know them"};
+constexpr Counter kPermissionsAnnouncedLate{
+    "osm_permissions_announced_late_total",
+    "Permissions announced before the proxies of servers had acknowledged them"};
 constexpr Gauge kEndpointsProviderSynced{"osm_endpoints_provider_synced",
                                          "1 once a provider has read its first complete list",
                                          {"provider"}};
@@ -111,7 +117,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
     builder_.on_steps([this] { strand_.tick(); });
     if (!options.readiness) return;
     gate_.emplace(*options.readiness, clock_);
-    builder_.filter_endpoints(*gate_);
+    builder_.filter_announcements(*gate_);
   }
 
   void start(const MeshLoopOptions& options) {
@@ -136,7 +142,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       subscribe("readiness of proxies", [&] {
         return options.readiness->subscribe([weak] {
           const auto self = weak.lock();
-          if (self && self->endpoints_wait_) self->post(&Impl::announce_due);
+          if (self && self->waits_) self->post(&Impl::announce_due);
         });
       });
     fold(weak, [](Events&) {});
@@ -167,7 +173,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       record = records_.find(object);
       if (record) {
         state.generation = records_.completed_in(record->generation);
-        state.pending = waiting_endpoints_.generations.contains(record->generation);
+        state.pending = waiting_.generations.contains(record->generation);
       }
       if (object.is(model::kWorkloadKind)) add_endpoints(object, state);
     }
@@ -190,7 +196,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
                      building_.speak_of_workload(name, found.services);
     for (const ServiceName& service : found.services) {
       state.generation = std::max(state.generation, records_.endpoints_changed(service));
-      state.pending |= waiting_endpoints_.addresses.contains({service, found.address});
+      state.pending |= waiting_.addresses.contains({service, found.address});
     }
   }
 
@@ -283,30 +289,33 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
         announced_at_ = since;
       }
       records_.note_announced(announced, generation);
-      if (gate_) waiting_endpoints_ = gate_->waiting();
+      if (gate_) waiting_ = gate_->waiting();
       policy_index_ = builder_.policy_index();
       objects_ = builder_.objects();
     }
     looks_.notify();
   }
 
-  // Arranges the build that announces the next of the waiting endpoints.
+  // Arranges the build that tells clients the next of what waits.
   void wait_for_proxies() {
-    const std::size_t waiting = waiting_endpoints_.endpoints;  // written by the strand only
-    metrics_.set(kEndpointsWaiting, {}, waiting);
-    metrics_.add(kEndpointsAnnouncedLate, {}, gate_->announced_late() - reported_late_);
-    reported_late_ = gate_->announced_late();
-    endpoints_wait_ = waiting != 0;
+    metrics_.set(kEndpointsWaiting, {}, waiting_.endpoints);  // written by the strand only
+    metrics_.set(kPermissionsWaiting, {}, waiting_.permissions);
+    const auto add = [&](const Counter& counter, std::uint64_t now, std::uint64_t& reported) {
+      metrics_.add(counter, {}, now - std::exchange(reported, now));
+    };
+    add(kEndpointsAnnouncedLate, gate_->endpoints_told_late(), reported_endpoints_);
+    add(kPermissionsAnnouncedLate, gate_->permissions_told_late(), reported_permissions_);
+    waits_ = waiting_.endpoints + waiting_.permissions != 0;
     deadline_.reset();
     if (const auto until = gate_->deadline())
       deadline_ = strand_.post_after(*until - clock_.steady_now(), [weak = weak_from_this()] {
         if (const auto loop = weak.lock()) loop->announce_due();
       });
-    announce_due();  // a proxy may have been ready before endpoints_wait_ was set
+    announce_due();  // a proxy may have been ready before waits_ was set
   }
 
   void announce_due() {
-    if (!gate_->due().empty()) debounce_.trigger();
+    if (gate_->is_due()) debounce_.trigger();
   }
 
   void set_waiting_for(std::vector<std::string> missing) {
@@ -401,12 +410,12 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   LogSink& log_;
   MetricsSink& metrics_;
   std::atomic<bool> stopped_ = false;
-  std::atomic<bool> endpoints_wait_ = false;
+  std::atomic<bool> waits_ = false;  // for proxies
 
   // Used on the strand only.
   std::optional<ReadinessGate> gate_;  // outlives the builder
   MeshBuilder builder_;
-  std::uint64_t reported_late_ = 0;
+  std::uint64_t reported_endpoints_ = 0, reported_permissions_ = 0;  // told late
   std::shared_ptr<const std::vector<Problem>> problems_ =
       std::make_shared<const std::vector<Problem>>();
   std::vector<std::optional<SteadyTime>> stale_since_;  // by provider
@@ -421,7 +430,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   Events events_;
   Events building_;  // changed by the strand only
   ObjectRecords records_;
-  ReadinessGate::Waiting waiting_endpoints_;          // of the last build; changed by the strand
+  ReadinessGate::Waiting waiting_;                    // of the last build; changed by the strand
   std::shared_ptr<const model::MeshSnapshot> built_;  // the snapshot that records_ refer to
   SteadyTime announced_at_ = SteadyTime::max();       // the first change of built_
   std::shared_ptr<const PolicyIndex> policy_index_;   // index of built_

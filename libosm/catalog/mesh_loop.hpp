@@ -41,7 +41,8 @@ struct MeshLoopOptions {
   TrustDomains trust_domain{TrustDomain("cluster.local")};
   Runtime runtime;
   DebounceOptions debounce{};
-  // Endpoints are announced when their proxies are ready for them (ReadinessGate); null: at once.
+  // Clients are told what concerns them when servers' proxies are ready (ReadinessGate); null: at
+  // once.
   model::ProxyReadiness* readiness = nullptr;
 };
 
@@ -51,7 +52,7 @@ struct ObjectState {
   std::shared_ptr<const model::MeshSnapshot> snapshot;
   std::uint64_t generation = 0;  // see ObjectRecord; 0: there is and was no such object
   bool present = false;
-  // It changed since the last build read it, or an endpoint that came with it waits for its proxy.
+  // It changed since the last build read it, or what came with it waits for proxies.
   bool pending = false;
   bool effective = true;  // has_effect()
   ObjectScope scope;      // its scope now, or lately

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "base/maps.hpp"
-#include "model/own_ports.hpp"
 
 namespace osm::inline v1::catalog {
 namespace {
 
 using model::Readiness;
+using model::Upstream;
+using Accounts = std::vector<ServiceIdentity>;  // ordered
 
 bool by_place(const Endpoint& a, const Endpoint& b) {
   return std::tie(a.address, a.port) < std::tie(b.address, b.port);
@@ -28,75 +29,112 @@ std::set<std::string_view> service_ports(const std::vector<Endpoint>& endpoints)
   return ports;
 }
 
+bool has(const Accounts& accounts, const ServiceIdentity& account) {
+  return std::binary_search(accounts.begin(), accounts.end(), account);
+}
+
+// The accounts that the upstream admits behind its Service.
+const Accounts& accounts_of(const Upstream& upstream, const model::ServiceEntry& service) {
+  return upstream.every_identity ? service.identities : upstream.allowed;
+}
+
 }  // namespace
 
-std::set<ServiceName> ReadinessGate::begin(const model::MeshSnapshot& next, bool first) {
+Announcements::Due ReadinessGate::begin(const model::MeshSnapshot& next, bool first) {
   first_ = first;
-  services_ = next.services;
-  workloads_ = next.workloads;
-  follow(next.changes.workloads);
-  return due();
+  begun_ = true;
+  servers_.begin(next);
+  Due out = due();
+  due_clients_ = out.clients;
+  out.smi_upstreams = keeps_smi(next.config.proxy.permissive);
+  return out;
 }
 
-void ReadinessGate::follow(const std::set<model::ProxyKey>& changed) {
-  for (const model::ProxyKey& proxy : changed) {
-    if (const std::string* before = find_in(addresses_, proxy))
-      remove_member(by_address_, *before, proxy);
-    const auto workload = workloads_.find(proxy);
-    put_or_erase(addresses_, proxy,
-                 workload ? std::optional(workload->workload.address) : std::nullopt);
-    if (workload) by_address_[workload->workload.address].insert(proxy);
+// True if clients keep to the policies, though the mesh is permissive.
+bool ReadinessGate::keeps_smi(bool permissive) {
+  const bool was_permissive = std::exchange(permissive_, permissive);
+  const ModeWaits::Some before = mode_.take({});
+  if (first_ || !permissive || (was_permissive && before.empty())) return false;
+  ModeWaits::Some waits;
+  const bool keeps = mode_.hides({}, readiness_of_mode(), before, waits);
+  mode_.put({}, std::move(waits));
+  return keeps;
+}
+
+Readiness ReadinessGate::readiness_of_mode() const {
+  return servers_.all_ready() ? Readiness::kReady : Readiness::kNotReady;
+}
+
+void ReadinessGate::filter(std::vector<model::IdentityPolicy>& policies) {
+  servers_.expect(policies);
+  for (model::IdentityPolicy& policy : policies) {
+    due_clients_.erase(policy.identity);
+    filter(policy);
   }
+  for (const ServiceIdentity& client : std::exchange(due_clients_, {})) grants_.take(client);
 }
 
-// Several workloads may claim one address. While one of them is not ready, it may be the
-// endpoint's.
-Readiness ReadinessGate::readiness_of(const ServiceName& service, const std::string& address,
-                                      const ServiceIdentity& identity) const {
-  const std::set<model::ProxyKey>* proxies = find_in(by_address_, address);
-  if (!proxies) return Readiness::kUnknown;
-  bool any_ready = false;
-  for (const model::ProxyKey& proxy : *proxies) {
-    const auto workload = workloads_.find(proxy);
-    if (!workload || identity_of(workload->workload.account) != identity) continue;
-    const Readiness readiness = readiness_of(*workload, service);
-    if (readiness == Readiness::kNotReady) return readiness;
-    any_ready |= readiness == Readiness::kReady;
+void ReadinessGate::filter(model::IdentityPolicy& policy) {
+  const GrantWaits::Some before = grants_.take(policy.identity);
+  const auto known = servers_.mesh().policies.find(policy.identity);
+  if (first_ || !known) return;
+  GrantWaits::Some waits;
+  std::vector<Upstream> upstreams;
+  for (const Upstream& upstream : *policy.upstreams)
+    if (auto part = known_part(upstream, *known->upstreams, before, waits))
+      upstreams.push_back(*std::move(part));
+  if (!waits.empty())
+    policy.upstreams = std::make_shared<const std::vector<Upstream>>(std::move(upstreams));
+  grants_.put(policy.identity, std::move(waits));
+}
+
+// The upstream without the accounts that wait; nullopt: the client does not know of its Service.
+// `known`: what it knows.
+std::optional<Upstream> ReadinessGate::known_part(const Upstream& upstream,
+                                                  const std::vector<Upstream>& known,
+                                                  const GrantWaits::Some& before,
+                                                  GrantWaits::Some& waits) {
+  const auto service = servers_.mesh().services.find(upstream.service);
+  const auto former = services_.find(upstream.service);
+  if (!service || !former) return upstream;
+  const Upstream* called = model::find_upstream(known, upstream.service);
+  const auto is_called = [&](const ServiceName& apex) {
+    return model::find_upstream(known, apex) != nullptr;
+  };
+  if (!called && std::none_of(service->apexes.begin(), service->apexes.end(), is_called))
+    return upstream;
+  const Accounts& accounts = accounts_of(upstream, *service);
+  Accounts told;
+  for (const ServiceIdentity& account : accounts) {
+    // An account that comes to the Service comes with endpoints.
+    const bool was_there = has(former->identities, account);
+    if ((called && has(accounts_of(*called, *former), account)) || !was_there ||
+        !grants_.hides({upstream.service, account}, servers_.of(upstream.service, account), before,
+                       waits))
+      told.push_back(account);
   }
-  return any_ready ? Readiness::kReady : Readiness::kUnknown;
-}
-
-// The event of the workload may be later than that of its endpoint: until then its ports are
-// others.
-Readiness ReadinessGate::readiness_of(const model::WorkloadEntry& workload,
-                                      const ServiceName& service) const {
-  const std::vector<MeshService> own = model::own_ports_of(services_, workload.workload).ports;
-  const Readiness readiness = proxies_.readiness_of(workload.proxy, own);
-  const bool serves = std::any_of(own.begin(), own.end(),
-                                  [&](const MeshService& port) { return port.name == service; });
-  return readiness == Readiness::kReady && !serves ? Readiness::kNotReady : readiness;
+  if (told.size() == accounts.size()) return upstream;
+  if (told.empty() && !called) return std::nullopt;  // other backends of the apex get its calls
+  return Upstream{upstream.service, upstream.dialled, false, std::move(told)};
 }
 
 void ReadinessGate::filter(model::ServiceEndpoints& endpoints,
                            const model::ServiceEndpoints* known) {
-  Waits before;
-  if (Waits* held = find_in(waiting_, endpoints.service)) before = std::move(*held);
-  Waits waits;
-  if (!first_) {
-    std::vector<Endpoint> waiting;
-    std::erase_if(endpoints.endpoints, [&](const Endpoint& endpoint) {
-      if (known && has_place_of(*known, endpoint)) return false;
-      if (!hides(endpoints.service, endpoint, before, waits)) return false;
-      waiting.push_back(endpoint);
-      return true;
-    });
-    if (known && !waiting.empty()) keep_former(*known, waiting, endpoints.endpoints);
-  }
-  if (waits.empty()) {
-    waiting_.erase(endpoints.service);
-  } else {
-    waiting_[endpoints.service] = std::move(waits);
-  }
+  const EndpointWaits::Some before = endpoints_.take(endpoints.service);
+  if (first_) return;
+  EndpointWaits::Some waits;
+  std::vector<Endpoint> waiting;
+  std::erase_if(endpoints.endpoints, [&](const Endpoint& endpoint) {
+    if (known && has_place_of(*known, endpoint)) return false;
+    const Readiness readiness = servers_.at(endpoints.service, endpoint.address, endpoint.identity);
+    if (!endpoints_.hides({endpoint.address, endpoint.port, endpoint.identity}, readiness, before,
+                          waits))
+      return false;
+    waiting.push_back(endpoint);
+    return true;
+  });
+  if (known && !waiting.empty()) keep_former(*known, waiting, endpoints.endpoints);
+  endpoints_.put(endpoints.service, std::move(waits));
 }
 
 // Puts into `endpoints`, which are ordered, what clients know: of the workloads that are to serve
@@ -109,7 +147,7 @@ void ReadinessGate::keep_former(const model::ServiceEndpoints& known,
   const std::set<std::string_view> waited = service_ports(waiting);
   std::vector<Endpoint> stay, left;
   for (const Endpoint& former : known.endpoints) {
-    if (!waited.contains(former.service_port) || !may_serve(former) ||
+    if (!waited.contains(former.service_port) || !servers_.may_serve(former) ||
         std::binary_search(endpoints.begin(), endpoints.end(), former, by_place))
       continue;
     (members.contains(member_of(former)) ? stay : left).push_back(former);
@@ -125,75 +163,58 @@ void ReadinessGate::keep_former(const model::ServiceEndpoints& known,
   std::sort(endpoints.begin(), endpoints.end());
 }
 
-// True if the workload is in the mesh, and not denied.
-bool ReadinessGate::may_serve(const Endpoint& endpoint) const {
-  const std::set<model::ProxyKey>* proxies = find_in(by_address_, endpoint.address);
-  return proxies && std::any_of(proxies->begin(), proxies->end(), [&](const auto& proxy) {
-           const auto workload = workloads_.find(proxy);
-           return workload && workload->denied.empty() &&
-                  identity_of(workload->workload.account) == endpoint.identity;
-         });
-}
-
-// `before`: endpoints of the service that waited. `waits` gets those that wait from now on.
-bool ReadinessGate::hides(const ServiceName& service, const Endpoint& endpoint, Waits& before,
-                          Waits& waits) {
-  const Place place{endpoint.address, endpoint.port};
-  if (waits.contains(place)) return true;  // it serves several ports of the Service
-  const Readiness readiness = readiness_of(service, endpoint.address, endpoint.identity);
-  const SteadyTime now = clock_.steady_now();
-  const Wait* waited = find_in(before, place);
-  if (!waited) {
-    if (readiness != Readiness::kNotReady) return false;
-    waits.emplace(place, Wait{endpoint.identity, now + kBound});
-    return true;
-  }
-  // A proxy that is gone meanwhile may be back in time.
-  if (readiness != Readiness::kReady && now < waited->until) {
-    waits.emplace(place, *waited);
-    return true;
-  }
-  announced_late_ += readiness != Readiness::kReady;
-  if (waited->since != 0) announced_.insert(waited->since);
-  return false;
-}
-
 std::set<std::uint64_t> ReadinessGate::end(std::uint64_t generation, bool fresh) {
-  for (auto& [service, waits] : waiting_)
-    for (auto& [place, wait] : waits)
-      if (std::exchange(wait.fresh, false) && fresh) wait.since = generation;
-  return std::exchange(announced_, {});
+  std::set<std::uint64_t> told;
+  endpoints_.end(generation, fresh, told);
+  grants_.end(generation, fresh, told);
+  mode_.end(generation, fresh, told);
+  if (begun_) services_ = servers_.mesh().services;
+  return told;
 }
 
-std::set<ServiceName> ReadinessGate::due() const {
-  const SteadyTime now = clock_.steady_now();
-  std::set<ServiceName> services;
-  for (const auto& [service, waits] : waiting_)
-    if (std::any_of(waits.begin(), waits.end(), [&](const auto& one) {
-          const auto& [place, wait] = one;
-          return now >= wait.until ||
-                 readiness_of(service, place.first, wait.identity) == Readiness::kReady;
-        }))
-      services.insert(service);
-  return services;
+Announcements::Due ReadinessGate::due() const {
+  std::map<Grant, Readiness> asked;  // many clients may wait for one account
+  const auto of_endpoint = [&](const ServiceName& service, const Place& place) {
+    return servers_.at(service, std::get<std::string>(place), std::get<ServiceIdentity>(place));
+  };
+  const auto of_grant = [&](const ServiceIdentity&, const Grant& grant) {
+    const auto [at, fresh] = asked.try_emplace(grant);
+    if (fresh) at->second = servers_.of(grant.first, grant.second);
+    return at->second;
+  };
+  return {.services = endpoints_.due(of_endpoint),
+          .clients = grants_.due(of_grant),
+          .smi_upstreams = !mode_.waiting().empty()};
+}
+
+bool ReadinessGate::is_due() const {
+  const Due what = due();
+  const auto of_mode = [&](std::monostate, std::monostate) { return readiness_of_mode(); };
+  return !what.services.empty() || !what.clients.empty() || !mode_.due(of_mode).empty();
 }
 
 std::optional<SteadyTime> ReadinessGate::deadline() const {
   std::optional<SteadyTime> first;
-  for (const auto& [service, waits] : waiting_)
-    for (const auto& [place, wait] : waits)
-      if (!first || wait.until < *first) first = wait.until;
+  for (const auto& until : {endpoints_.deadline(), grants_.deadline(), mode_.deadline()})
+    if (until && (!first || *until < *first)) first = until;
   return first;
 }
 
 ReadinessGate::Waiting ReadinessGate::waiting() const {
   Waiting out;
-  for (const auto& [service, waits] : waiting_)
-    for (const auto& [place, wait] : waits) {
-      out.addresses.emplace(service, place.first);
-      if (wait.since != 0) out.generations.insert(wait.since);
-      ++out.endpoints;
-    }
+  const auto add = [&](const auto& waits, std::size_t& count) {
+    for (const auto& [owner, some] : waits.waiting())
+      for (const auto& [key, wait] : some) {
+        if (wait.since != 0) out.generations.insert(wait.since);
+        ++count;
+      }
+  };
+  add(endpoints_, out.endpoints);
+  add(grants_, out.permissions);
+  add(mode_, out.permissions);
+  for (const auto& [service, places] : endpoints_.waiting())
+    for (const auto& [place, wait] : places)
+      out.addresses.emplace(service, std::get<std::string>(place));
   return out;
 }
 

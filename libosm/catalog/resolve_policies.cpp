@@ -1,10 +1,13 @@
 #include "catalog/resolve_policies.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "base/digest.hpp"
+#include "base/feed.hpp"
 #include "base/maps.hpp"
 
 namespace osm::inline v1::catalog {
@@ -13,6 +16,14 @@ namespace {
 using model::ServiceEntry;
 using model::TargetEntry;
 using model::Upstream;
+
+// MeshSnapshot::admits_of(), where 1 stands for everybody.
+std::uint64_t admissions(const std::vector<InboundTrafficPolicy>& inbound) {
+  if (inbound.empty()) return 0;
+  DigestBuilder digest;
+  feed(digest, inbound);
+  return std::max<std::uint64_t>(digest.finish().number(), 2);
+}
 
 // Adds the matches that the rule names, each once.
 void add_matches(const smi::TrafficTargetRule& rule, const smi::HttpRouteGroup& group,
@@ -164,6 +175,7 @@ model::IdentityPolicy resolve_policy(const ServiceIdentity& identity, const Poli
     if (!policy.sources.empty()) out.inbound.push_back(std::move(policy));
   }
   out.denied.assign(refused.begin(), refused.end());
+  out.admits = admissions(out.inbound);
   return out;
 }
 

@@ -1,15 +1,9 @@
 #include "explain/call.hpp"
 
-#include <algorithm>
-
 namespace osm::inline v1::explain {
 
 const model::Upstream* ExplainedCall::upstream(const ServiceName& service) const {
-  const auto list = mesh.upstreams_of(source);  // the snapshot keeps it
-  const auto at = std::lower_bound(
-      list->begin(), list->end(), service,
-      [](const model::Upstream& one, const ServiceName& name) { return one.service < name; });
-  return at != list->end() && at->service == service ? &*at : nullptr;
+  return model::find_upstream(*mesh.upstreams_of(source), service);  // the snapshot keeps it
 }
 
 const model::Upstream* ExplainedCall::dialled(const ServiceName& service) const {

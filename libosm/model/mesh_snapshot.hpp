@@ -103,6 +103,9 @@ struct Upstream {
 using UpstreamList =
     std::shared_ptr<const std::vector<Upstream>>;  // ordered by service; never null
 
+// Null: the Service is not among them.
+const Upstream* find_upstream(const std::vector<Upstream>& upstreams, const ServiceName& service);
+
 // Permissions of one identity under SMI. Only identities that a TrafficTarget names have one.
 struct IdentityPolicy {
   ServiceIdentity identity;
@@ -110,6 +113,7 @@ struct IdentityPolicy {
   std::vector<InboundTrafficPolicy> inbound;  // ordered by target; empty: nobody may call it
   // Sources of its targets that a Denylist denies; `inbound` does not have them. Ordered, unique.
   std::vector<ServiceIdentity> denied{};
+  std::uint64_t admits = 0;  // of `inbound`; see MeshSnapshot::admits_of()
 
   const ServiceIdentity& key() const { return identity; }
   friend bool operator==(const IdentityPolicy& a, const IdentityPolicy& b) {
@@ -235,8 +239,11 @@ struct MeshSnapshot {
   std::shared_ptr<const Denials> denied = std::make_shared<const Denials>();  // never null
   Table<ServiceEntry> services;
   Table<ServiceEndpoints> endpoints;
-  Table<IdentityPolicy> policies;     // SMI mode
+  Table<IdentityPolicy> policies;     // SMI mode, and while smi_upstreams
   UpstreamList permissive_upstreams;  // permissive mode: every service; else empty
+  // True while a permissive mesh keeps clients to the policies of before, since servers may not
+  // know of the mode.
+  bool smi_upstreams = false;
   Table<ClientPolicy> clients;
   Table<WorkloadEntry> workloads;
   Table<TelemetryEntry> telemetries;
@@ -247,6 +254,8 @@ struct MeshSnapshot {
 
   // Services that `identity` may call in the current mode. Never null.
   UpstreamList upstreams_of(const ServiceIdentity& identity) const;
+  // Number that stands for the callers that servers of the account admit, and for what. 0: nobody.
+  std::uint64_t admits_of(const ServiceIdentity& identity) const;
 };
 
 }  // namespace osm::inline v1::model

@@ -1,11 +1,11 @@
-// The digests that stand for a proxy, and for the ports of a workload, in texts between replicas.
+// The digests that stand for a proxy, and for what it serves, in texts between replicas.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/digest.hpp"
 #include "model/mesh_snapshot.hpp"
+#include "model/proxy_readiness.hpp"
 
 namespace osm::inline v1::model {
 
@@ -15,9 +15,10 @@ inline Digest digest_of(const ProxyKey& proxy) {
   return digest.finish();
 }
 
-inline Digest digest_of(const std::vector<MeshService>& ports) {
+inline Digest digest_of(const Serving& serving) {
   DigestBuilder digest;
-  for (const MeshService& port : ports)
+  digest.add(serving.admits);
+  for (const MeshService& port : serving.ports)
     digest.add(port.name.ns)
         .add(port.name.name)
         .add(port.port_name)

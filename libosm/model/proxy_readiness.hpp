@@ -1,7 +1,10 @@
-// Readiness of proxies for the ports of their workloads. The ADS server knows it, the catalog asks.
+// Readiness of proxies to serve: at which ports, and whom. The ADS server knows it, the catalog
+// asks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "model/mesh_snapshot.hpp"
@@ -10,20 +13,29 @@
 
 namespace osm::inline v1::model {
 
+// What a proxy does as a server.
+struct Serving {
+  std::vector<MeshService> ports;  // own ports of its workload
+  std::uint64_t admits;            // MeshSnapshot::admits_of() its account
+
+  Serving(std::vector<MeshService> own = {}, std::uint64_t callers = 0)
+      : ports(std::move(own)), admits(callers) {}
+  friend bool operator==(const Serving&, const Serving&) = default;
+};
+
 enum class Readiness {
   kUnknown,   // no replica says that the proxy is connected
-  kNotReady,  // connected, and it has not acknowledged these ports
-  kReady,     // it has acknowledged the configuration that serves them
+  kNotReady,  // connected, and it has not acknowledged that it serves so
+  kReady,     // it has acknowledged the configuration that does
 };
 
 class ProxyReadiness {
  public:
   virtual ~ProxyReadiness() = default;
 
-  // Readiness for `ports`, the own ports of the proxy's workload in the newest mesh.
+  // Readiness for what the proxy is to do in the newest mesh.
   // Thread: any. Blocking: no.
-  virtual Readiness readiness_of(const ProxyKey& proxy,
-                                 const std::vector<MeshService>& ports) const = 0;
+  virtual Readiness readiness_of(const ProxyKey& proxy, const Serving& serving) const = 0;
 
   // Calls `on_ready` after some proxies became ready.
   // Thread: any, also several at once; must not block. Lifetime: until the handle dies.

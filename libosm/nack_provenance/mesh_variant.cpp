@@ -1,7 +1,9 @@
 #include "nack_provenance/mesh_variant.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,7 +39,7 @@ MeshVariant::MeshVariant(const MeshInputs& inputs)
     : inputs_(inputs),
       domains_(inputs.trust_domains()),
       builder_([this] { return objects_; }, inputs.providers, inputs.workload_providers, domains_) {
-  builder_.filter_endpoints(*this);
+  builder_.filter_announcements(*this);
 }
 
 void MeshVariant::follow(const Snapshot& newest) {
@@ -49,10 +51,13 @@ void MeshVariant::follow(const Snapshot& newest) {
   if (!last_) return;  // the builder reads everything at first
   const model::Changes& changes = newest->changes;
   const bool each_one_told = newest->generation == before->generation + 1;
-  if (each_one_told)
-    announced_.insert(changes.endpoints.begin(), changes.endpoints.end());
-  else
-    for (const auto& known : newest->endpoints) announced_.insert(known->service);
+  if (each_one_told) {
+    announced_.services.insert(changes.endpoints.begin(), changes.endpoints.end());
+    announced_.clients.insert(changes.identities.begin(), changes.identities.end());
+  } else {
+    for (const auto& known : newest->endpoints) announced_.services.insert(known->service);
+    for (const auto& known : newest->policies) announced_.clients.insert(known->identity);
+  }
   if (changes.everything || !each_one_told || has_failures()) {
     builder_.all_endpoints_changed();
     builder_.all_workloads_changed();
@@ -68,8 +73,29 @@ void MeshVariant::follow(const Snapshot& newest) {
   builder_.workloads_changed(workloads);
 }
 
-std::set<ServiceName> MeshVariant::begin(const model::MeshSnapshot&, bool) {
+catalog::Announcements::Due MeshVariant::begin(const model::MeshSnapshot& next, bool) {
+  announced_.smi_upstreams = newest_->smi_upstreams && next.config.proxy.permissive;
   return std::exchange(announced_, {});
+}
+
+void MeshVariant::filter(std::vector<model::IdentityPolicy>& policies) {
+  for (model::IdentityPolicy& policy : policies) {
+    const auto known = newest_->policies.find(policy.identity);
+    if (!known || *known->upstreams == *policy.upstreams) continue;
+    std::vector<model::Upstream> upstreams = *policy.upstreams;
+    for (model::Upstream& upstream : upstreams) {
+      const auto* told = model::find_upstream(*known->upstreams, upstream.service);
+      if (told == nullptr || told->every_identity) continue;
+      const std::vector<ServiceIdentity> own = std::move(upstream.allowed);
+      upstream.allowed.clear();
+      if (std::exchange(upstream.every_identity, false))
+        upstream.allowed = told->allowed;
+      else
+        std::set_intersection(own.begin(), own.end(), told->allowed.begin(), told->allowed.end(),
+                              std::back_inserter(upstream.allowed));
+    }
+    policy.upstreams = std::make_shared<const std::vector<model::Upstream>>(std::move(upstreams));
+  }
 }
 
 void MeshVariant::filter(model::ServiceEndpoints& endpoints, const model::ServiceEndpoints*) {

@@ -30,9 +30,9 @@ struct MeshInputs {
 // The settings in effect without a MeshConfig.
 ProxySettings without_config(const ProxySettings& settings);
 
-// Its builder reads its objects, and asks it as a filter of endpoints: they are announced to the
-// proxies of all meshes at the same time, and a provider may be ahead of the newest mesh.
-class MeshVariant : private catalog::EndpointFilter {
+// Its builder reads its objects, and asks it for announcements: the proxies of all meshes are told
+// of endpoints and permissions at the same time, and a provider may be ahead of the newest mesh.
+class MeshVariant : private catalog::Announcements {
  public:
   explicit MeshVariant(const MeshInputs& inputs);
 
@@ -48,13 +48,14 @@ class MeshVariant : private catalog::EndpointFilter {
   bool has_failures() const { return builder_.has_failures(); }
 
  private:
-  std::set<ServiceName> begin(const model::MeshSnapshot& next, bool first) override;
+  Due begin(const model::MeshSnapshot& next, bool first) override;
+  void filter(std::vector<model::IdentityPolicy>& policies) override;
   void filter(model::ServiceEndpoints& endpoints, const model::ServiceEndpoints* known) override;
 
   const MeshInputs& inputs_;
   TrustDomains domains_;
   Snapshot newest_;
-  std::set<ServiceName> announced_;  // since the last build
+  Due announced_;  // since the last build
   std::shared_ptr<const SpecSnapshot> objects_ = std::make_shared<const SpecSnapshot>();
   catalog::MeshBuilder builder_;
   ads::MeshPtr last_;

@@ -231,14 +231,12 @@ std::vector<InputPtr> endpoint_inputs_for(const model::MeshSnapshot& snapshot,
                                           const ProxyClass& proxy_class,
                                           const ServiceName& service) {
   const auto list = snapshot.upstreams_of(proxy_class.identity);
-  const auto upstream = std::lower_bound(
-      list->begin(), list->end(), service,
-      [](const model::Upstream& a, const ServiceName& name) { return a.service < name; });
-  if (upstream == list->end() || upstream->service != service) return {};
+  const model::Upstream* upstream = model::find_upstream(*list, service);
+  if (upstream == nullptr) return {};
   auto entry = snapshot.services.find(service);
   if (!entry) return {};
   return ordered_and_unique(
-      endpoint_inputs(snapshot, {&*upstream, std::move(entry)},
+      endpoint_inputs(snapshot, {upstream, std::move(entry)},
                       proxy_class.grpc ? LocalityWeights::kHosts : LocalityWeights::kNone));
 }
 

@@ -235,6 +235,15 @@ class TestMesh {
     changes_.identities.insert(kClient);
     changes_.identities.insert(kServer);
   }
+  // Its number for what the server admits is `admits`.
+  void admit(std::vector<ServiceIdentity> sources, std::uint64_t admits) {
+    using namespace translate_test;
+    mesh_.put(kServer, {}, {http_target("tt", std::move(sources), {{"ok", "/", {"GET"}, {}}})});
+    auto policy = std::make_shared<model::IdentityPolicy>(*mesh_.snapshot.policies.find(kServer));
+    policy->admits = admits;
+    mesh_.snapshot.policies = mesh_.snapshot.policies.with(std::move(policy));
+    changes_.identities.insert(kServer);
+  }
 
   std::shared_ptr<const model::MeshSnapshot> next() {
     mesh_.snapshot.generation = ++generation_;

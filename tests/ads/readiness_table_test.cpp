@@ -249,8 +249,8 @@ TEST_SUITE("ads::ReadinessTable") {
     t.b.awaited(numbered(1));
     t.run_for_a_second();
     const std::string good = t.shared.said["controller-b"];
-    for (const std::string& bad : {"2" + good.substr(1), good.substr(0, 6), std::string("1 !"),
-                                   std::string("1 "), std::string("1")}) {
+    for (const std::string& bad : {"1" + good.substr(1), good.substr(0, 6), std::string("2 !"),
+                                   std::string("2 "), std::string("2")}) {
       t.shared.said["controller-b"] = bad;
       t.a.tick();
       CHECK(t.a.readiness_of(numbered(1), t.ports) == Readiness::kUnknown);
@@ -294,6 +294,32 @@ TEST_SUITE("ads::Hub readiness") {
     rig.server.settle();
     rig.settle_readiness();
     CHECK(rig.readiness() == Readiness::kReady);
+  }
+
+  TEST_CASE("other callers have to be acknowledged first, if the listener or a route names them") {
+    Served rig;
+    rig.subscribe_but_routes();
+    rig.server.ask(XdsType::kRoute, {"rds-inbound.14001"});
+    rig.server.settle();
+    rig.settle_readiness();
+    REQUIRE(rig.readiness() == Readiness::kReady);
+    const auto readiness = [&](std::uint64_t admits) {
+      return rig.readiness_table->readiness_of(kServerKey, {rig.ports, admits});
+    };
+    const auto admit = [&](std::uint64_t admits) {
+      rig.mesh.admit({kClient, {"shop", "other"}}, admits);
+      rig.publish();
+      rig.settle_readiness();
+    };
+    admit(7);
+    CHECK(readiness(7) == Readiness::kNotReady);
+    rig.server.settle();
+    rig.settle_readiness();
+    CHECK(readiness(7) == Readiness::kReady);
+    CHECK(readiness(0) == Readiness::kNotReady);
+    admit(8);
+    CHECK(rig.server.settle().empty());
+    CHECK(readiness(8) == Readiness::kReady);
   }
 
   TEST_CASE("a proxy that refuses its listener is not ready") {

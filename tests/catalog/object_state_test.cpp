@@ -58,11 +58,12 @@ struct Mesh {
     vm.set_endpoints(service_name("store"),
                      {served_at("10.0.0.1", "store"), served_at(address, "store")});
   }
-  std::vector<MeshService> ports_of_store() {
+  // What the second machine is to serve.
+  model::Serving serving() {
     const auto snapshot = loop->snapshots().load();
-    return model::own_ports_of(snapshot->services,
-                               workload("second", "u2", "store", "10.0.0.2", {"store"}))
-        .ports;
+    const Workload second = workload("second", "u2", "store", "10.0.0.2", {"store"});
+    return {model::own_ports_of(snapshot->services, second).ports,
+            snapshot->admits_of(identity("store"))};
   }
   std::size_t endpoints() {
     return loop->snapshots().load()->endpoints.find(service_name("store"))->endpoints.size();
@@ -261,7 +262,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     CHECK_FALSE(mesh.state(model::kWorkloadKind, "store").pending);
     int looks = 0;
     const Subscription subscription = mesh.loop->subscribe_looks([&] { ++looks; });
-    mesh.readiness.acknowledge(kSecond, mesh.ports_of_store());
+    mesh.readiness.acknowledge(kSecond, mesh.serving());
     mesh.settle();
     CHECK(looks == 1);
     CHECK(mesh.endpoints() == 2);
@@ -277,9 +278,9 @@ TEST_SUITE("catalog::MeshLoop objects") {
     mesh.settle();
     mesh.readiness.connect(kSecond);
     mesh.join();
-    const auto ports = mesh.ports_of_store();
+    const auto serving = mesh.serving();
     const Subscription subscription =
-        mesh.loop->subscribe_looks([&] { mesh.readiness.acknowledge(kSecond, ports); });
+        mesh.loop->subscribe_looks([&] { mesh.readiness.acknowledge(kSecond, serving); });
     mesh.settle();
     CHECK(mesh.endpoints() == 2);
   }
@@ -309,7 +310,7 @@ TEST_SUITE("catalog::MeshLoop objects") {
     mesh.spec.put(routes("web", {"sell"}));  // a later generation
     mesh.settle();
     CHECK_FALSE(mesh.state(kinds::kHttpRouteGroup, "web").pending);
-    mesh.readiness.acknowledge(kSecond, mesh.ports_of_store());
+    mesh.readiness.acknowledge(kSecond, mesh.serving());
     mesh.settle();
     const std::uint64_t newest = mesh.loop->snapshots().load()->generation;
     CHECK_FALSE(mesh.state(kinds::kTrafficTarget, "buyer").pending);

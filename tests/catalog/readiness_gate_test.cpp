@@ -41,7 +41,7 @@ struct Mesh {
   model::MeshSnapshot last;
 
   explicit Mesh(const std::vector<std::string>& names = {"store"}, int machines = 3) {
-    builder.filter_endpoints(gate);
+    builder.filter_announcements(gate);
     subscriptions.push_back(
         vm.subscribe([this](const auto& changed) { builder.endpoints_changed(changed); }));
     subscriptions.push_back(vm.subscribe_workloads(
@@ -136,14 +136,14 @@ TEST_SUITE("catalog::ReadinessGate") {
     CHECK_FALSE(mesh.announced(0));
     CHECK(mesh.gate.waiting().addresses ==
           std::set{std::pair(service_name("store"), Mesh::address(0))});
-    CHECK(mesh.gate.due().empty());
+    CHECK_FALSE(mesh.gate.is_due());
     mesh.clock.advance(1s);
     mesh.acknowledge(0);
-    CHECK(mesh.gate.due() == std::set{service_name("store")});
+    CHECK(mesh.gate.due().services == std::set{service_name("store")});
     mesh.build();
     CHECK(mesh.announced(0));
     CHECK(mesh.last.changes.endpoints == std::set{service_name("store")});
-    CHECK(mesh.gate.announced_late() == 0);
+    CHECK(mesh.gate.endpoints_told_late() == 0);
   }
 
   TEST_CASE("without an acknowledgement it is announced after five seconds") {
@@ -154,14 +154,14 @@ TEST_SUITE("catalog::ReadinessGate") {
     mesh.build();
     CHECK(mesh.gate.deadline() == mesh.clock.steady_now() + 5s);
     mesh.clock.advance(4999ms);
-    CHECK(mesh.gate.due().empty());
+    CHECK_FALSE(mesh.gate.is_due());
     mesh.build();
     CHECK_FALSE(mesh.announced(0));
     mesh.clock.advance(1ms);
-    CHECK(mesh.gate.due().size() == 1);
+    CHECK(mesh.gate.due().services.size() == 1);
     mesh.build();
     CHECK(mesh.announced(0));
-    CHECK(mesh.gate.announced_late() == 1);
+    CHECK(mesh.gate.endpoints_told_late() == 1);
     CHECK_FALSE(mesh.gate.deadline());
   }
 
@@ -425,7 +425,7 @@ TEST_SUITE("catalog::ReadinessGate") {
     mesh.clock.advance(5s);
     mesh.build();
     CHECK(mesh.announced_in() == kPods);
-    CHECK(mesh.gate.announced_late() == kPods / 2);
+    CHECK(mesh.gate.endpoints_told_late() == kPods / 2);
   }
 
   // Random joins, leaves, connections and acknowledgements, in any order of the sources' events.

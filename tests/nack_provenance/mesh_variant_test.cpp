@@ -174,7 +174,7 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     catalog::values::FakeReadiness proxies;
     osm::testing::ManualClock clock;
     catalog::ReadinessGate gate(proxies, clock);
-    f.builder.filter_endpoints(gate);
+    f.builder.filter_announcements(gate);
     f.provider.put_workload(workload("store", "u1", "store", "10.0.0.2", {"store"}));
     proxies.connect({kNs, ProxyId("u1")});
     f.provider.set_endpoints(service_name("store"),
@@ -188,5 +188,40 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     f.next();
     CHECK(announced(f) == 2);
     CHECK(f.variant.without({kWeb})->changes.endpoints.empty());
+  }
+
+  TEST_CASE("a permission is told with the mesh of all, and not before") {
+    Followed f;
+    const auto servers = [&] {
+      const auto mesh = f.variant.without({kWeb});
+      const auto list = mesh->upstreams_of(identity("seller"));
+      const auto* upstream = model::find_upstream(*list, service_name("store"));
+      return upstream->every_identity
+                 ? mesh->services.find(service_name("store"))->identities.size()
+                 : upstream->allowed.size();
+    };
+    catalog::values::FakeReadiness proxies;
+    osm::testing::ManualClock clock;
+    catalog::ReadinessGate gate(proxies, clock);
+    f.provider.put_workload(workload("two", "u2", "two", "10.0.0.2", {"store"}));
+    f.provider.set_endpoints(service_name("store"),
+                             {served_at("10.0.0.1", "store"), served_at("10.0.0.2", "two")});
+    f.builder.endpoints_changed({service_name("store")});
+    f.builder.workloads_changed({{kNs, "two"}});
+    f.next();
+    f.builder.filter_announcements(gate);
+    f.spec.put(service("any", "10.1.0.8"));
+    f.next();
+    gate.end(f.builder.generation(), true);
+    REQUIRE(servers() == 1);
+    proxies.connect({kNs, ProxyId("u2")});
+    f.spec.put(target("second", "two", {"seller"}, {http_rule("more", {"sell"})}));
+    f.next();
+    gate.end(f.builder.generation(), true);
+    REQUIRE(gate.waiting().permissions == 1);
+    CHECK(servers() == 1);
+    clock.advance(5s);
+    f.next();
+    CHECK(servers() == 2);
   }
 }

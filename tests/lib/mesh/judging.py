@@ -54,16 +54,14 @@ class Judge:
     """`calls`: of lib.mesh.reference. `machines`: of each call those whose proxies decide about it, the
     client's included. `bound`: counted seconds; `lag`: as many more where a machine of `lagging`
     decides. `cutting`: kinds of changes that may end connections of which the client's proxy decides
-    alone, those past the mesh. `widening`: True if a server that a change allows may refuse until it
-    knows. `unordered`: kinds that may add a server before it takes calls, while a controller starts;
-    `starts`: (begin, end) of these times."""
+    alone, those past the mesh. `unordered`: kinds that may add a server before it takes calls, while a
+    controller starts; `starts`: (begin, end) of these times."""
 
     def __init__(self, calls, machines, timeline, bound, lagging=frozenset(), lag=0.0):
         self._calls, self._machines, self._timeline = calls, machines, timeline
         self._bound, self._lagging, self._lag = bound, lagging, lag
         self._ends = {}
         self.unordered, self.cutting, self.starts = frozenset(), frozenset(), ()
-        self.widening = False
         self.draining = 0.0  # seconds more for the same calls: open connections end after their drain time
         self.excused = collections.Counter()  # failures behind changes of these kinds
 
@@ -133,10 +131,6 @@ class Judge:
         possible = self._possible(eras, opening, self._machines[record.call])
         return any(eras[number].passing[record.call] for number in possible)
 
-    def _is_refusal(self, record):
-        """True if a server may have refused the call by policy."""
-        return self._calls[record.call].kind == "tcp" or "RBAC" in record.how
-
     def _is_past_the_mesh(self, record):
         return self._machines[record.call] == {self._calls[record.call].client}
 
@@ -160,9 +154,6 @@ class Judge:
             for earlier in some[:at]:
                 # The client did not know yet, and a revocation waits for nobody.
                 if earlier.outcomes[call] & era.refused[call]:
-                    return None
-                if self.widening and earlier.refused[call] & era.outcomes[call] and self._is_refusal(record):
-                    self.excused["a permission"] += 1
                     return None
                 if era.kind in unordered and era.outcomes[call] - earlier.outcomes[call]:
                     self.excused[era.kind] += 1
