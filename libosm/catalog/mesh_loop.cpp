@@ -300,11 +300,13 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
   void wait_for_proxies() {
     metrics_.set(kEndpointsWaiting, {}, waiting_.endpoints);  // written by the strand only
     metrics_.set(kPermissionsWaiting, {}, waiting_.permissions);
-    const auto add = [&](const Counter& counter, std::uint64_t now, std::uint64_t& reported) {
-      metrics_.add(counter, {}, now - std::exchange(reported, now));
+    const auto fresh = [](std::uint64_t now, std::uint64_t& reported) {
+      return now - std::exchange(reported, now);
     };
-    add(kEndpointsAnnouncedLate, gate_->endpoints_told_late(), reported_endpoints_);
-    add(kPermissionsAnnouncedLate, gate_->permissions_told_late(), reported_permissions_);
+    metrics_.add(kEndpointsAnnouncedLate, {},
+                 fresh(gate_->endpoints_told_late(), reported_endpoints_));
+    metrics_.add(kPermissionsAnnouncedLate, {},
+                 fresh(gate_->permissions_told_late(), reported_permissions_));
     waits_ = waiting_.endpoints + waiting_.permissions != 0;
     deadline_.reset();
     if (const auto until = gate_->deadline())
