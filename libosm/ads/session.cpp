@@ -26,15 +26,14 @@ Result<Session::Heard> Session::on_message(std::string_view bytes) {
   if (variant_ == XdsVariant::kDelta) {
     OSM_TRY(const DeltaRequest request, parse_delta_request(bytes));
     Heard heard = about(request);
-    if (heard.type)
-      heard.excess = excess(
-          *heard.type, request.subscribe.size() + request.unsubscribe.size() + request.held.size());
+    heard.excess = excess(
+        heard.type, request.subscribe.size() + request.unsubscribe.size() + request.held.size());
     OSM_TRY(heard.effect, on_request(request));
     return heard;
   }
   OSM_TRY(const Request request, parse_request(bytes));
   Heard heard = about(request);
-  if (heard.type) heard.excess = excess(*heard.type, request.names.size());
+  heard.excess = excess(heard.type, request.names.size());
   heard.effect = on_request(request);
   return heard;
 }
@@ -65,8 +64,8 @@ void Session::keep_only_subscribed(TypeState& s) {
   }
 }
 
-std::size_t Session::excess(XdsType type, std::size_t names) const {
-  const ResourceSetPtr& base = of(type).base;
+std::size_t Session::excess(const std::optional<XdsType>& type, std::size_t names) const {
+  const ResourceSetPtr base = type ? of(*type).base : nullptr;
   const std::size_t usual = kSpareNames + (base ? 2 * base->resources().size() : 0);
   return names > usual ? names - usual : 0;
 }

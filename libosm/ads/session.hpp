@@ -249,7 +249,7 @@ class Session {
   static bool was_accepted(const TypeState& s, const EncodedResource& resource);
   static void keep_good(TypeState& s, std::vector<EncodedPtr> content);
   bool unasked(XdsType type) const;
-  std::size_t excess(XdsType type, std::size_t names) const;
+  std::size_t excess(const std::optional<XdsType>& type, std::size_t names) const;
   static void keep_only_subscribed(TypeState& s);
   static bool awaits(const TypeState& s);
   std::optional<Response> due(XdsType type, SteadyTime now);

@@ -525,4 +525,19 @@ TEST_SUITE("ads::Session") {
     CHECK_FALSE(ads::parse_request("\x0a\xff").ok());
     CHECK(ads::parse_request("").ok());
   }
+
+  TEST_CASE_FIXTURE(Fixture, "names beyond twice the class's are an excess, of any type") {
+    const auto excess = [&](std::string_view url, std::size_t names) {
+      std::string bytes = "\x22" + std::string(1, static_cast<char>(url.size())) + std::string(url);
+      for (std::size_t i = 0; i < names; ++i) bytes += std::string("\x1a\x01n", 3);
+      const auto heard = session.on_message(bytes);
+      REQUIRE(heard.ok());
+      return heard->excess;
+    };
+    put(XdsType::kEndpoint, {endpoints("a", "1")});
+    CHECK(excess(xds_type_url(XdsType::kEndpoint), Session::kSpareNames + 2) == 0);
+    CHECK(excess(xds_type_url(XdsType::kEndpoint), Session::kSpareNames + 3) == 1);
+    CHECK(excess("type.googleapis.com/unknown", Session::kSpareNames) == 0);
+    CHECK(excess("type.googleapis.com/unknown", Session::kSpareNames + 1) == 1);
+  }
 }
