@@ -67,6 +67,14 @@ Admission::Verdict Admission::judge(const Peer& peer) const {
 
 bool Admission::admit(Stream& stream) {
   Verdict verdict = judge(stream.peer);
+  const auto pause = memory_.pause(stream.key(), deps_.runtime.clock.steady_now());
+  if (verdict.what == Verdict::kServe && pause > pause.zero()) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(pause).count();
+    const Error why{ErrorCode::kUnavailable,
+                    "it named far more resources than its configuration has; try again in " +
+                        std::to_string(seconds) + " s"};
+    verdict = {Verdict::kRefuse, CloseCode::kResourceExhausted, why.text(), {}};
+  }
   if (verdict.what == Verdict::kRefuse) {
     deps_.close(stream.id, verdict.code, verdict.text, false);
   } else if (verdict.what == Verdict::kServe) {

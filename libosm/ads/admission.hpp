@@ -54,8 +54,9 @@ class Admission {
     std::shared_ptr<const model::WorkloadEntry> workload;
   };
   Verdict judge(const Peer& peer) const;
-  // Gives a new or waiting stream its place, lets it wait, or ends it. Result: true if it has its
-  // place now.
+  // Gives a new or waiting stream its place, lets it wait, or ends it. A certificate in its pause
+  // (ProxyMemory) gets no further stream: its first request would cost what the pause is for.
+  // Result: true if it has its place now.
   [[nodiscard]] bool admit(Stream& stream);
   // Judges a served stream again, as its workload changed. Result: false if that ended it.
   bool keep(Stream& stream);

@@ -41,12 +41,15 @@ class ProxyMemory {
     return arrival;
   }
 
-  // Names beyond those of its class that a proxy may send at once, and in each second later on.
+  // Names beyond those of its class that a proxy may send at once, and in each second later on. A
+  // proxy that reconnects names what it had. Its class may have far less since, or may not be built
+  // yet, and a controller that has just started does not know what the proxy had. A pause would
+  // delay listeners that take a right away.
   static constexpr std::size_t kSpareBurst = kMaxNames;
   static constexpr std::size_t kSpareNamesPerSecond = 1000;
 
-  // Counts such names of a request. Result: the pause until the proxy's next request is read. It is
-  // the certificate's, so that another stream does not end it.
+  // Counts such names of a request. Result: the pause until the proxy's next request is read; not
+  // positive: none.
   std::chrono::nanoseconds charge(const model::ProxyKey& key, std::size_t names, SteadyTime now) {
     constexpr std::chrono::nanoseconds kPerName =
         std::chrono::nanoseconds(std::chrono::seconds(1)) / kSpareNamesPerSecond;
@@ -57,6 +60,12 @@ class ProxyMemory {
     Entry& entry = entries_[key];
     entry.paid_until = std::max(entry.paid_until, earliest) + time_for(names);
     return entry.paid_until - now;
+  }
+  // The pause of the certificate, for another stream of it; zero: none.
+  std::chrono::nanoseconds pause(const model::ProxyKey& key, SteadyTime now) const {
+    const auto entry = entries_.find(key);
+    if (entry == entries_.end() || entry->second.paid_until <= now) return {};
+    return entry->second.paid_until - now;
   }
 
   const Doubts& doubts(const model::ProxyKey& key) { return entries_[key].doubts; }

@@ -151,6 +151,25 @@ TEST_SUITE("ads::Admission") {
     CHECK(streams.find(again));
   }
 
+  // Its first request would be handled before the pause of the other stream's.
+  TEST_CASE_FIXTURE(Rig, "a certificate in its pause for too many names gets no further stream") {
+    ads::ProxyMemory& memory = admission.memory();
+    serve();
+    CHECK(memory.charge(kClientKey, ads::ProxyMemory::kSpareBurst, clock.steady_now()) == 0s);
+    const StreamId served = serve();
+    CHECK(memory.charge(kClientKey, 10'000, clock.steady_now()) == 10s);
+    CHECK_FALSE(admission.admit(add()));
+    REQUIRE(closed.contains(last_id));
+    CHECK(closed[last_id].code == CloseCode::kResourceExhausted);
+    CHECK(closed[last_id].text.starts_with("unavailable: "));
+    CHECK(admission.keep(streams.at(served)));
+    mesh.put(workload(kOtherId, kClient, {}));
+    publish();
+    serve(kOtherId);
+    executor.run_for(10s);
+    serve();
+  }
+
   TEST_CASE_FIXTURE(Rig, "a served stream goes with its workload, or with its workload's account") {
     const StreamId id = serve();
     const auto before = streams.at(id).workload;

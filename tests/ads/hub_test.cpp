@@ -489,8 +489,12 @@ TEST_SUITE("ads::Hub secrets") {
       rig.executor.run_for(2s);
       CHECK(flood->read());
     }
-    SUBCASE("also on another stream") {
+    SUBCASE("and gets no other stream before") {
       flood = std::make_unique<RigProxy>(rig, kClientId, kClient);
+      CHECK_FALSE(flood->open());
+      rig.executor.run_for(11s);
+      flood = std::make_unique<RigProxy>(rig, kClientId, kClient);
+      REQUIRE(flood->open());
       flood->ask(XdsType::kEndpoint, {});
       CHECK(flood->read());  // names that its class has cost nothing
       flood->ask(XdsType::kEndpoint, invented);
