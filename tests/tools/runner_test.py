@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -241,13 +242,40 @@ class RunnerTest(unittest.TestCase):
         self.assertIn("vault", results.programs(next(e for e in configured if e.name == "e2e.vault")))
         self.assertEqual({name: needs for name, needs in late.items() if needs}, {}, "osm_test's NEEDS is missing")
 
-    def test_a_program_is_the_same_at_another_commit(self):
-        def program(commit, build_id, code):
-            return b"\x7fELF" + code + b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0" + build_id * 20 + commit
+    def link(self, commit, code="return 0;"):
+        """A program that tells a commit as the daemons do, beside other strings. Result: its content."""
+        values = {"OSM_COMMIT": commit, "PROJECT_VERSION": "1.2.3", "OSM_LINKED_TEXT": "gRPC 1.0"}
+        folder = self.root / "version"
+        for source, name in (("version.hpp.in", "daemons/version.hpp"), ("version.cpp.in", "version.cpp")):
+            text = (ROOT / "daemons/common" / source).read_text()
+            self.write({f"version/{name}": re.sub(r"@(\w+)@", lambda match: values[match[1]], text)})
+        strings = ", ".join(f'"string {number}"' for number in range(200))
+        self.write(
+            {
+                "version/main.cpp": f"""#include <cstdio>
+#include "daemons/version.hpp"
+const char* volatile strings[] = {{{strings}}};
+int main() {{ std::puts(osm::kVersionText); std::puts(osm::kCommit); {code} }}
+"""
+            }
+        )
+        program = folder / "program"
+        subprocess.run(
+            ["c++", "-std=c++20", "-O2", "-I.", "-fuse-ld=mold", "main.cpp", "version.cpp", "-o", program],
+            cwd=folder,
+            check=True,
+        )
+        told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(told, f"1.2.3 ({commit})\nbuilt with gRPC 1.0\n{commit}\n")
+        return program.read_bytes()
 
-        one = results.without_commit(program(b"c0ffee", b"1", b"code"), b"c0ffee")
-        self.assertEqual(one, results.without_commit(program(b"decade", b"2", b"code"), b"decade"))
-        self.assertNotEqual(one, results.without_commit(program(b"decade", b"2", b"edoc"), b"decade"))
+    def test_a_program_is_the_same_at_another_commit(self):
+        def key(commit, **arguments):
+            return results.without_commit(self.link(commit, **arguments), commit.encode())
+
+        one, another = "c0ffee000001", "decade0000f2"
+        self.assertEqual(key(one), key(another), "the commit moves other parts of the program")
+        self.assertNotEqual(key(one), key(one, code="return osm::kCommit[0] == 0;"))
 
     def test_what_the_sources_of_a_program_name_belongs_to_its_key(self):
         read = {
