@@ -102,13 +102,13 @@ class RunnerTest(unittest.TestCase):
             }
         )
 
-    def changes(self, command, names):
+    def changes(self, command, names, entry="unit.one"):
         """Those of the files of the tree whose change gives the entry of this command another key."""
 
         def key():
-            for cached in (results.tree, results.content):
+            for cached in (results.tree, results.content, results.imported, results.literals):
                 cached.cache_clear()
-            return results.key(entries.Entry("unit.one", 1, [str(self.root / command[0]), *command[1:]], {}, [], set()))
+            return results.key(entries.Entry(entry, 1, [str(self.root / command[0]), *command[1:]], {}, [], set()))
 
         found = []
         with (
@@ -302,6 +302,28 @@ int main() {{ std::puts(osm::kVersionText); std::puts(osm::kCommit); {code} }}
         names = ["docs/page.md", "examples/in.yaml", "tests/data/golden/in.yaml", "build/release/bin/osm"]
         self.write({name: "" for name in ["build/release/bin/other", *names]})
         self.assertEqual(self.changes(["build/release/bin/other"], names), names)
+
+    def test_a_page_belongs_to_the_key_of_a_script_that_reads_it_and_not_of_one_that_mentions_it(self):
+        page, readme, data = names = ["docs/page.md", "tests/one/README.md", "tests/one/in.yaml"]
+        self.write({name: "" for name in names})
+        for text, read in (
+            ("", [data]),
+            ("'docs/page.md and README.md say so.'  # see docs\n", [data]),
+            ("PAGE = ROOT / 'docs' / name\n", [page, data]),
+            ('PAGES = f"""\ndocs/{name}\n""".split()\n', [page, data]),
+            ("def page():\n    'Result: the text.'\n    return open(FOLDER / 'README.md').read()\n", [readme, data]),
+        ):
+            self.script("one/reader_unit.py", text)
+            script = str(self.root / "tests/one/reader_unit.py")
+            self.assertEqual(self.changes(["/usr/bin/python3", script], names), read, text)
+
+    def test_the_registration_of_a_test_is_not_in_the_keys_of_its_neighbours(self):
+        registration, data = names = ["tests/one/CMakeLists.txt", "tests/one/in.yaml"]
+        self.write({name: "" for name in names})
+        self.script("one/reader_unit.py")
+        command = ["/usr/bin/python3", str(self.root / "tests/one/reader_unit.py")]
+        self.assertEqual(self.changes(command, names), [data])
+        self.assertEqual(self.changes(command, names, "consumer.one"), names, "it configures what is there")
 
     def test_folders_of_data_that_an_entry_names_belong_to_its_key(self):
         golden, fuzz, inject = data = [f"tests/data/{name}/in.yaml" for name in ("golden", "fuzz", "inject")]
