@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -101,13 +102,13 @@ class RunnerTest(unittest.TestCase):
             }
         )
 
-    def changes(self, command, names):
+    def changes(self, command, names, entry="unit.one"):
         """Those of the files of the tree whose change gives the entry of this command another key."""
 
         def key():
-            for cached in (results.tree, results.content):
+            for cached in (results.tree, results.content, results.imported, results.literals):
                 cached.cache_clear()
-            return results.key(entries.Entry("unit.one", 1, [str(self.root / command[0]), *command[1:]], {}, [], set()))
+            return results.key(entries.Entry(entry, 1, [str(self.root / command[0]), *command[1:]], {}, [], set()))
 
         found = []
         with (
@@ -241,13 +242,40 @@ class RunnerTest(unittest.TestCase):
         self.assertIn("vault", results.programs(next(e for e in configured if e.name == "e2e.vault")))
         self.assertEqual({name: needs for name, needs in late.items() if needs}, {}, "osm_test's NEEDS is missing")
 
-    def test_a_program_is_the_same_at_another_commit(self):
-        def program(commit, build_id, code):
-            return b"\x7fELF" + code + b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0" + build_id * 20 + commit
+    def link(self, commit, code="return 0;"):
+        """A program that tells a commit as the daemons do, beside other strings. Result: its content."""
+        values = {"OSM_COMMIT": commit, "PROJECT_VERSION": "1.2.3", "OSM_LINKED_TEXT": "gRPC 1.0"}
+        folder = self.root / "version"
+        for source, name in (("version.hpp.in", "daemons/version.hpp"), ("version.cpp.in", "version.cpp")):
+            text = (ROOT / "daemons/common" / source).read_text()
+            self.write({f"version/{name}": re.sub(r"@(\w+)@", lambda match: values[match[1]], text)})
+        strings = ", ".join(f'"string {number}"' for number in range(200))
+        self.write(
+            {
+                "version/main.cpp": f"""#include <cstdio>
+#include "daemons/version.hpp"
+const char* volatile strings[] = {{{strings}}};
+int main() {{ std::puts(osm::kVersionText); std::puts(osm::kCommit); {code} }}
+"""
+            }
+        )
+        program = folder / "program"
+        subprocess.run(
+            ["c++", "-std=c++20", "-O2", "-I.", "-fuse-ld=mold", "main.cpp", "version.cpp", "-o", program],
+            cwd=folder,
+            check=True,
+        )
+        told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(told, f"1.2.3 ({commit})\nbuilt with gRPC 1.0\n{commit}\n")
+        return program.read_bytes()
 
-        one = results.without_commit(program(b"c0ffee", b"1", b"code"), b"c0ffee")
-        self.assertEqual(one, results.without_commit(program(b"decade", b"2", b"code"), b"decade"))
-        self.assertNotEqual(one, results.without_commit(program(b"decade", b"2", b"edoc"), b"decade"))
+    def test_a_program_is_the_same_at_another_commit(self):
+        def key(commit, **arguments):
+            return results.without_commit(self.link(commit, **arguments), commit.encode())
+
+        one, another = "c0ffee000001", "decade0000f2"
+        self.assertEqual(key(one), key(another), "the commit moves other parts of the program")
+        self.assertNotEqual(key(one), key(one, code="return osm::kCommit[0] == 0;"))
 
     def test_what_the_sources_of_a_program_name_belongs_to_its_key(self):
         read = {
@@ -274,6 +302,28 @@ class RunnerTest(unittest.TestCase):
         names = ["docs/page.md", "examples/in.yaml", "tests/data/golden/in.yaml", "build/release/bin/osm"]
         self.write({name: "" for name in ["build/release/bin/other", *names]})
         self.assertEqual(self.changes(["build/release/bin/other"], names), names)
+
+    def test_a_page_belongs_to_the_key_of_a_script_that_reads_it_and_not_of_one_that_mentions_it(self):
+        page, readme, data = names = ["docs/page.md", "tests/one/README.md", "tests/one/in.yaml"]
+        self.write({name: "" for name in names})
+        for text, read in (
+            ("", [data]),
+            ("'docs/page.md and README.md say so.'  # see docs\n", [data]),
+            ("PAGE = ROOT / 'docs' / name\n", [page, data]),
+            ('PAGES = f"""\ndocs/{name}\n""".split()\n', [page, data]),
+            ("def page():\n    'Result: the text.'\n    return open(FOLDER / 'README.md').read()\n", [readme, data]),
+        ):
+            self.script("one/reader_unit.py", text)
+            script = str(self.root / "tests/one/reader_unit.py")
+            self.assertEqual(self.changes(["/usr/bin/python3", script], names), read, text)
+
+    def test_the_registration_of_a_test_is_not_in_the_keys_of_its_neighbours(self):
+        registration, data = names = ["tests/one/CMakeLists.txt", "tests/one/in.yaml"]
+        self.write({name: "" for name in names})
+        self.script("one/reader_unit.py")
+        command = ["/usr/bin/python3", str(self.root / "tests/one/reader_unit.py")]
+        self.assertEqual(self.changes(command, names), [data])
+        self.assertEqual(self.changes(command, names, "consumer.one"), names, "it configures what is there")
 
     def test_folders_of_data_that_an_entry_names_belong_to_its_key(self):
         golden, fuzz, inject = data = [f"tests/data/{name}/in.yaml" for name in ("golden", "fuzz", "inject")]

@@ -1,8 +1,9 @@
 """Results that are known: an entry that passed with the same content of everything that it reads need not run again.
 
 The key of an entry is the hash of its command, of the programs that it runs, of its script with the helpers that the
-script imports, of the folders that these mention, of Envoy and the other servers, and of the machine's packages. For a
-program of ours, it has the files, folders and daemons that the string literals of its sources name.
+script imports, of the folders that their strings name, of Envoy and the other servers, and of the machine's packages.
+For a program of ours, it has the files, folders and daemons that the string literals of its sources name. The commit
+that a program tells belongs to no key.
 A key that passed is a file of its name in OSM_CACHE_DIR/results.
 """
 
@@ -26,6 +27,8 @@ LITERAL = re.compile(rf'"((?:{"|".join([*DATA, "tests"])})(?:/[\w./-]*)?|{"|".jo
 ALWAYS = re.compile(r"check|docs\.|lib\.|tools\.(cache|test)$|must_not_compile|program\.|fuzz$|mutate")
 # Entries that compile the library: the tree without what only tests and readers use.
 COMPILING = re.compile(r"consumer\.|tools\.(image_rebuild|package|debian|arm64)")
+# Files beside a script that it reads only if it names them, or if its entry compiles what is there.
+UNREAD = ["CMakeLists.txt", "README.md"]
 BUILDING_TESTS = re.compile(r"tools\.(package|debian|arm64)")  # and tests, or programs of theirs
 LIBRARY = [
     "CMakeLists.txt",
@@ -149,6 +152,15 @@ def named(program):
     return [*map(tree, places), *(content(file) for file in beside if file.is_file())]
 
 
+@functools.cache
+def literals(script):
+    """The strings of a script but its docstrings. The paths that it reads are among them."""
+    nodes = [*ast.walk(ast.parse(script.read_text()))]
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    strings = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return "\n".join(node.value for node in strings if node not in docstrings)
+
+
 def folders_of_data(text):
     """Folders of tests/data that a script names: all of it if the script names tests/data without one of them."""
     text = re.sub(r"""['"] / ['"]""", "/", text)
@@ -192,14 +204,17 @@ def key(entry):
     if script:
         sources = imported(script)
         text = "\n".join(file.read_text() for file in sorted(sources))
+        paths_read = "\n".join(map(literals, sorted(sources)))
         parts += [f"{file.relative_to(ROOT)} {content(file)}" for file in sorted(sources)]
-        parts += [tree(name) for name in DATA if re.search(rf"\b{name}\b", text)]
-        parts += [tree(name) for name in PAGES if name in text]
+        parts += [tree(name) for name in DATA if re.search(rf"\b{name}\b", paths_read)]
+        parts += [tree(name) for name in PAGES if name in paths_read]
         parts += [tree(name) for name in folders_of_data(text)]
         parts += [
             content(file)
             for file in sorted(script.parent.rglob("*"))
-            if file.is_file() and file.suffix not in (".py", ".pyc")
+            if file.is_file()
+            and file.suffix not in (".py", ".pyc")
+            and (file.name not in UNREAD or file.name in paths_read or COMPILING.match(entry.name))
         ]
         for folder in (path for path in paths if path.is_dir() and path.name == "bin"):
             programs = [
