@@ -202,6 +202,11 @@ Result<json::value> read_one(const net::AdminApiOptions& options, const ObjectKe
                    key.str() + " has not been read yet as the store has it now; ask again"};
     object = options.store->get(key);
   }
+  if (!object && !version.empty())
+    return Error{ErrorCode::kInvalidField,
+                 key.str() +
+                     ": what is stored is no object of the mesh (`osm problems` says why); replace "
+                     "it by `osm apply`, or remove it by `osm delete`"};
   if (!object) return Error{ErrorCode::kNotFound, key.str() + ": there is no such object"};
   return with_version(*object->document, version);
 }

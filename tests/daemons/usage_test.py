@@ -247,8 +247,10 @@ class Refusals(DaemonTest):
         self.assertEqual(code, 3, err)
         self.assertIn("osm: the denial is written in namespace osm-system", err)
 
-    def test_objects_in_etcd_are_changed_through_the_controller_in_the_version_that_was_read(self):
-        stored, asked, conflicts = {}, [], ["once"]
+    def serve_etcd(self, stored, asked, faults):
+        """From here on a controller has the objects of a mesh in etcd. `faults`: of the next changes, the last
+        one first: "conflict", or of a change that is made "lost" (no answer) and "repeated" (the conflict of the
+        same request once more)."""
 
         class Etcd(Refusing):
             def do_GET(self):
@@ -277,16 +279,24 @@ class Refusals(DaemonTest):
                 version = wanted["metadata"].pop("resourceVersion")
                 asked.append((self.path.partition("?")[0], name, version))
                 result = {"object": name, "result": "configured", "resourceVersion": str(len(asked))}
-                if conflicts and conflicts.pop():
+                fault = faults.pop() if faults else None
+                if fault == "conflict":
                     result["error"] = {"code": "conflict", "message": "was changed"}
                 elif self.path.startswith("/v1/objects/delete"):
                     del stored[name]
                 else:
                     wanted["metadata"]["resourceVersion"] = str(len(asked))
                     stored[name] = wanted
-                self.send(200, {"written": "error" not in result, "objects": [result]})
+                if fault == "repeated":
+                    result["error"] = {"code": "conflict", "message": "was changed"}
+                if fault != "lost":
+                    self.send(200, {"written": "error" not in result, "objects": [result]})
 
         self.serve(Etcd)
+
+    def test_objects_in_etcd_are_changed_through_the_controller_in_the_version_that_was_read(self):
+        stored, asked = {}, []
+        self.serve_etcd(stored, asked, ["conflict"])
         name, apply, delete = "account.shop.web", "/v1/objects/apply", "/v1/objects/delete"
         code, _, err = self.osm("deny", "account", "shop/web", "--reason", "lost")
         self.assertEqual(code, 0, err)
@@ -319,6 +329,26 @@ class Refusals(DaemonTest):
         self.assertEqual(stored["old"]["spec"], {"role": "inactive", "provider": {"kept": True}})
         spec = stored["next"]["spec"]
         self.assertEqual((spec["role"], spec["trustDomain"]), ("active", "cluster.local"))
+
+    def test_a_change_in_etcd_whose_answer_was_lost_is_a_change(self):
+        stored, asked, faults = {}, [], []
+        self.serve_etcd(stored, asked, faults)
+        name, apply, delete = "account.shop.web", "/v1/objects/apply", "/v1/objects/delete"
+        for fault in ("lost", "repeated"):
+            for arguments, change in (
+                (("account", "shop/web"), (apply, name, "0")),
+                (("account", "shop/web", "--reason", "lost"), (apply, name, "1")),
+                (("remove", "shop/web"), (delete, name, "2")),
+            ):
+                with self.subTest(fault, arguments=arguments):
+                    faults.append(fault)
+                    code, _, err = self.osm("deny", *arguments)
+                    self.assertEqual(code, 0, err)
+                    self.assertEqual(asked[-1], change)
+                    self.assertEqual(faults, [])
+            self.assertEqual(len(asked), 3)  # each was made once
+            self.assertEqual(stored, {})
+            del asked[:]
 
     def serve_roots(self, *roots):
         """From here on a controller has these roots: (name, state, role)."""

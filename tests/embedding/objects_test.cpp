@@ -182,6 +182,27 @@ TEST_SUITE("admin: objects") {
     CHECK(contains(result("/apply", versioned), "conflict: "));
   }
 
+  TEST_CASE_FIXTURE(Objects,
+                    "a stored value that is no object is named, and replaced only on purpose") {
+    writer.stored[kConfigKey].version = "77";
+    const std::string name =
+        "?kind=MeshConfig&group=config.openservicemesh.io&namespace=osm-system&name=";
+    const net::Response got = ask("GET", name + "osm-mesh-config");
+    CHECK(got.status == 400);
+    CHECK(contains(got.body, "MeshConfig osm-system/osm-mesh-config: what is stored is no object"));
+    CHECK(contains(got.body, "replace it by `osm apply`, or remove it by `osm delete`"));
+    CHECK(ask("GET", name + "other").status == 404);
+    CHECK(result("/apply", target("HTTPRouteGroup")) == "created");
+    CHECK(ask("GET", "?kind=TrafficTarget&group=access.smi-spec.io&namespace=shop&name=t").status ==
+          200);
+    std::string absent = kConfig;
+    absent.replace(absent.find("\"name\""), 0, "\"resourceVersion\":\"0\",");
+    CHECK(contains(result("/apply", absent), "conflict: "));
+    CHECK(writer.stored[kConfigKey].version == "77");
+    CHECK(result("/apply", kConfig) == "configured");
+    CHECK(ask("GET", name + "osm-mesh-config").status == 200);
+  }
+
   TEST_CASE_FIXTURE(Objects, "a mesh that is written elsewhere names the place") {
     const std::string body = std::string(R"({"objects":[)") + kConfig + "]}";
     const net::Response cluster = ask("POST", "/apply", body, false);

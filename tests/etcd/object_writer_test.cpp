@@ -2,6 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "etcd/client.hpp"
 #include "etcd/fake_etcd.hpp"
@@ -77,6 +81,41 @@ TEST_SUITE("etcd::make_object_writer") {
     CHECK(writer->remove(kKey, version).ok());
     CHECK(writer->read(kKey)->version.empty());
     CHECK(writer->remove(kKey, version).error().code == ErrorCode::kConflict);
+  }
+
+  TEST_CASE("a change whose answer was lost is done, unless another one followed") {
+    const auto keys = std::make_shared<etcd_test::Keys>();
+    FakeEtcd cut(keys);
+    FakeEtcd well(keys);
+    cut.set_fault(FakeEtcd::refusal(503, 14, "transport is closing"), true);
+    etcd_test::ClientOptions client({cut.url(), well.url()});
+    client.options.key = "/osm";
+    const auto writer = [&] {  // asks `cut` first
+      auto made = etcd::make_object_writer(client.options);
+      REQUIRE_MESSAGE(made.ok(), made.error().text());
+      return *std::move(made);
+    };
+    const auto expect_version = [&](const Result<std::string>& written) {
+      REQUIRE_MESSAGE(written.ok(), written.error().text());
+      CHECK(writer()->read(kKey)->version == *written);
+      return *written;
+    };
+    const std::string first = expect_version(writer()->write(Fixture::config(), ""));
+    const std::string second = expect_version(writer()->write(Fixture::config(), first));
+    CHECK(second != first);
+    CHECK(writer()->remove(kKey, second).ok());
+    CHECK(keys->revision == 4);  // each was done once
+
+    const auto followed_by = [&](std::function<void()> other) {
+      const std::lock_guard lock(keys->mutex);
+      keys->meanwhile = [keys, other = std::move(other)] { keys->meanwhile = other; };
+    };
+    followed_by([keys] { keys->put(kPath, base64("other"), ""); });
+    CHECK(writer()->write(Fixture::config(), "").error().code == ErrorCode::kConflict);
+    const std::string other = writer()->read(kKey)->version;
+    followed_by([keys] { keys->put(kPath, base64("another"), ""); });
+    CHECK(writer()->remove(kKey, other).error().code == ErrorCode::kConflict);
+    CHECK(writer()->read(kKey)->version != other);
   }
 
   TEST_CASE_FIXTURE(Fixture,

@@ -102,15 +102,19 @@ json::object& spec_of(json::value& object) {
 Status edit_object(spec::ObjectWriter& writer, const ObjectKey& key,
                    steady_clock::time_point deadline, const ChangeDocument& change,
                    ErrorCode passing) {
-  for (;;) {
+  for (bool removed = false;;) {
     OSM_TRY(const spec::StoredObject stored, writer.read(key));
     if (!stored.object && !stored.version.empty())
       return Error{
           ErrorCode::kConflict,
           key.str() + ": what is stored is no object of the mesh; correct it, or remove it"};
+    // A failed attempt may have done it: its answer may be lost.
+    if (removed && stored.version.empty()) return {};
     OSM_TRY(json::value next, change(stored.object ? *stored.object->document : json::value()));
+    if (stored.object && *stored.object->document == next) return {};
     Status done;
-    if (next.is_null()) {
+    removed = next.is_null();
+    if (removed) {
       done = writer.remove(key, stored.version);
     } else {
       Object object;
@@ -121,7 +125,7 @@ Status edit_object(spec::ObjectWriter& writer, const ObjectKey& key,
     }
     if (done.ok() || steady_clock::now() >= deadline) return done;
     const bool faster = done.error().code == ErrorCode::kConflict;
-    if (!faster && done.error().code != passing) return done;
+    if (!faster && done.error().code != passing && !may_pass(done.error())) return done;
     std::this_thread::sleep_for(faster ? kTryAgain : kPauseAfterRefusal);
   }
 }

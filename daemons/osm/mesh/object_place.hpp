@@ -39,9 +39,10 @@ using ChangeDocument = std::function<Result<boost::json::value>(boost::json::val
 // The object's spec, to change it; made if it has none. Precondition: `object` is a map.
 boost::json::object& spec_of(boost::json::value& object);
 
-// Changes an object. If somebody else was faster, or the error is `passing`, it reads the object
-// and tries again, until `deadline`. Failure: kConflict: what is stored is no object of the mesh;
-// as `change`, and as the writer. Blocking: until `deadline`, and for the last try.
+// Changes an object, unless it is so. If somebody else was faster, or the error is `passing` or
+// may pass, it reads the object and tries again, until `deadline`. An object that is gone after an
+// attempt to remove it is removed. Failure: kConflict: what is stored is no object of the mesh; as
+// `change`, and as the writer. Blocking: until `deadline`, and for the last try.
 Status edit_object(spec::ObjectWriter& writer, const ObjectKey& key,
                    std::chrono::steady_clock::time_point deadline, const ChangeDocument& change,
                    ErrorCode passing = ErrorCode::kConflict);

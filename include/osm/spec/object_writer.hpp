@@ -19,7 +19,8 @@ struct StoredObject {
 
 // For every call: Failure: kUnavailable (the store does not answer), kPermissionDenied, kConflict
 // (the object is not of the version `expected` any more), kInvalidArgument (its key is no key of
-// this store), kTooLarge. A write whose answer was lost may have happened: read() shows it.
+// this store), kTooLarge. A write whose answer was lost may have happened: read() shows it, also
+// after a kConflict.
 // Thread: any but the store's and an event loop's. Blocking: until the store answers.
 class OSM_API ObjectWriter {
  public:

@@ -122,12 +122,13 @@ Result<net::ClientTls> Gateway::tls() const {
   return tls;
 }
 
-Status Gateway::post(const Question& question,
-                     const std::function<Status(json::object&)>& read) const {
+Status Gateway::post(const Question& question, const std::function<Status(json::object&)>& read,
+                     bool* repeated) const {
   std::string reasons;
   const std::size_t first = answered_;
   for (std::size_t i = 0; i < endpoints_.size(); ++i) {
     const std::size_t at = (first + i) % endpoints_.size();
+    if (repeated) *repeated = i > 0;
     const Status asked = ask(at, question, read);
     if (asked.ok()) {
       answered_ = at;

@@ -57,13 +57,14 @@ class Gateway {
   std::string name_of(std::string_view key) const;
 
   // Sends POST /v3/<path>, passes the answer to `read`, and erases it afterwards. An endpoint whose
-  // answer was lost may have executed `body`.
+  // answer was lost may have executed `body`. `repeated`: true: there was an endpoint before the
+  // last one.
   // Failure: kUnavailable (no endpoint answers; the message has each endpoint's reason),
   // kPermissionDenied, kInvalidArgument (the server is no etcd, or has no users), kUnreadableSource
   // (password), kNotFound (a lease), kGone (a revision that is compacted), kTooLarge (the answer).
   // Thread: any but an event loop's. Blocking: options.deadline for each endpoint.
-  Status post(const Question& question,
-              const std::function<Status(boost::json::object&)>& read) const;
+  Status post(const Question& question, const std::function<Status(boost::json::object&)>& read,
+              bool* repeated = nullptr) const;
   Status post(std::string_view path, const std::string& body,
               const std::function<Status(boost::json::object&)>& read) const {
     return post(Question{path, body}, read);

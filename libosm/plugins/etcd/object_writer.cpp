@@ -1,6 +1,7 @@
 // Objects as values of etcd. The version of an object is its key's mod_revision.
 #include <boost/json.hpp>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/base64.hpp"
@@ -26,19 +27,10 @@ class EtcdWriter final : public spec::ObjectWriter {
 
   Result<spec::StoredObject> read(const ObjectKey& key) override {
     OSM_TRY(const std::string path, path_of(key));
-    spec::StoredObject stored;
-    const std::string body = json::serialize(json::object{{"key", base64(path)}});
-    const Status asked = gateway_->post(
-        Question{"kv/range", body, kMaxAnswer}, [&](const json::object& answer) -> Status {
-          stored = {};
-          const json::array& pairs = list_at(answer, "kvs");
-          if (pairs.empty()) return {};
-          OSM_TRY(const Pair pair, read_pair(pairs.front()));
-          stored = {std::to_string(pair.revision), read_value(keys_, pair, kinds_).object};
-          return {};
-        });
-    if (!asked.ok()) return asked.error().with_context(key.str());
-    return stored;
+    OSM_TRY(const std::optional<Pair> pair, find(key, path));
+    if (!pair) return spec::StoredObject{};
+    return spec::StoredObject{std::to_string(pair->revision),
+                              read_value(keys_, *pair, kinds_).object};
   }
 
   Result<std::string> write(const Object& object, const std::string& expected) override {
@@ -48,14 +40,12 @@ class EtcdWriter final : public spec::ObjectWriter {
       return Error{ErrorCode::kTooLarge, object.key.str() + ": has more than " +
                                              std::to_string(kMaxValue) +
                                              " bytes as JSON, which etcd does not take"};
-    return change(object.key, path, expected,
-                  {{"request_put", {{"key", base64(path)}, {"value", base64(value)}}}});
+    return change(object.key, path, expected, value);
   }
 
   Status remove(const ObjectKey& key, const std::string& expected) override {
     OSM_TRY(const std::string path, path_of(key));
-    const auto done =
-        change(key, path, expected, {{"request_delete_range", {{"key", base64(path)}}}});
+    const auto done = change(key, path, expected, std::nullopt);
     return done.ok() ? Status() : Status(done.error());
   }
 
@@ -67,27 +57,55 @@ class EtcdWriter final : public spec::ObjectWriter {
                  key.str() + ": its namespace or name is no DNS name (lower case, digits, '-')"};
   }
 
+  // Result: nullopt: there is no such key.
+  Result<std::optional<Pair>> find(const ObjectKey& key, const std::string& path) const {
+    std::optional<Pair> found;
+    const std::string body = json::serialize(json::object{{"key", base64(path)}});
+    const Status asked = gateway_->post(Question{"kv/range", body, kMaxAnswer},
+                                        [&](const json::object& answer) -> Status {
+                                          found.reset();
+                                          const json::array& pairs = list_at(answer, "kvs");
+                                          if (pairs.empty()) return {};
+                                          OSM_TRY(found, read_pair(pairs.front()));
+                                          return {};
+                                        });
+    if (!asked.ok()) return asked.error().with_context(key.str());
+    return found;
+  }
+
+  // Puts the value, or with nullopt removes the key. Result: the revision.
   Result<std::string> change(const ObjectKey& key, const std::string& path,
-                             const std::string& expected, const json::object& what) const {
+                             const std::string& expected,
+                             const std::optional<std::string>& value) const {
+    json::object what{{"key", base64(path)}};
+    if (value) what["value"] = base64(*value);
     // A key that does not exist has the revision 0.
     const json::object unchanged{{"target", "MOD"},
                                  {"result", "EQUAL"},
                                  {"key", base64(path)},
                                  {"mod_revision", expected.empty() ? "0" : expected}};
+    const json::object then{{value ? "request_put" : "request_delete_range", std::move(what)}};
     const std::string body = json::serialize(
-        json::object{{"compare", json::array{unchanged}}, {"success", json::array{what}}});
-    bool done = false;
+        json::object{{"compare", json::array{unchanged}}, {"success", json::array{then}}});
+    bool done = false, repeated = false;
     std::string revision;
-    const Status asked = gateway_->post("kv/txn", body, [&](const json::object& answer) {
-      done = bool_at(answer, "succeeded").value_or(false);
-      revision = text_at(map_at(answer, "header"), "revision");
-      return Status();
-    });
+    const Status asked = gateway_->post(
+        Question{"kv/txn", body},
+        [&](const json::object& answer) {
+          done = bool_at(answer, "succeeded").value_or(false);
+          revision = text_at(map_at(answer, "header"), "revision");
+          return Status();
+        },
+        &repeated);
     if (!asked.ok()) return asked.error().with_context(key.str());
-    if (!done)
-      return Error{ErrorCode::kConflict,
-                   key.str() + ": was changed since it was read; read it again"};
-    return revision;
+    if (done) return revision;
+    if (repeated) {  // an endpoint whose answer was lost may have done it
+      OSM_TRY(const std::optional<Pair> present, find(key, path));
+      if (present && present->value == value) return std::to_string(present->revision);
+      if (!present && !value) return revision;
+    }
+    return Error{ErrorCode::kConflict,
+                 key.str() + ": was changed since it was read; read it again"};
   }
 
   const ObjectKeys keys_;
