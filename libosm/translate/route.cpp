@@ -302,7 +302,7 @@ struct InboundRouteValues {
         auto& not_found = *out.mutable_routes(out.routes_size() - 1);
         (*not_found.mutable_typed_per_filter_config())[kHttpRateLimitFilter] = no_rate_limit();
       }
-      clusters.insert(host.cluster);
+      if (!matches.empty()) clusters.insert(host.cluster);
       *configuration.add_virtual_hosts() = std::move(out);
     }
     if (any_host) return encoded(configuration, clusters);

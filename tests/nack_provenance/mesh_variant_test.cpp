@@ -203,14 +203,12 @@ TEST_SUITE("nack_provenance::MeshVariant") {
     catalog::values::FakeReadiness proxies;
     osm::testing::ManualClock clock;
     catalog::ReadinessGate gate(proxies, clock);
+    f.builder.filter_announcements(gate);
     f.provider.put_workload(workload("two", "u2", "two", "10.0.0.2", {"store"}));
     f.provider.set_endpoints(service_name("store"),
                              {served_at("10.0.0.1", "store"), served_at("10.0.0.2", "two")});
     f.builder.endpoints_changed({service_name("store")});
     f.builder.workloads_changed({{kNs, "two"}});
-    f.next();
-    f.builder.filter_announcements(gate);
-    f.spec.put(service("any", "10.1.0.8"));
     f.next();
     gate.end(f.builder.generation(), true);
     REQUIRE(servers() == 1);

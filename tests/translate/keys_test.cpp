@@ -284,7 +284,9 @@ TEST_SUITE("translate::Input") {
             const auto old = before[i].find(id);
             if (old == before[i].end()) continue;
             (old->second.any == seen.any ? unchanged : changed)++;
-            if (old->second.any == seen.any) CHECK(old->second.references == seen.references);
+            if (old->second.any == seen.any)
+              CHECK_MESSAGE(old->second.references == seen.references,
+                            "one encoding, other references: " << id.second);
           }
           before[i] = std::move(now);
         }
