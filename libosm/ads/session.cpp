@@ -74,25 +74,18 @@ void Session::on_ack(XdsType type) {
   TypeState& s = of(type);
   s.awaiting = false;
   if (type == XdsType::kCluster) end_warming(last_nonce_);
-  const ResourceSetPtr before = std::exchange(s.acked, s.sent);
+  s.acked = s.sent;
   s.overtaken.clear();
   s.uncertain = std::exchange(s.overtaken_nack, false);
   if (!s.uncertain) {
     s.confirmed = std::max(s.confirmed, s.generation);
     NameSet().swap(s.passed_clusters);
     NameSet().swap(s.passed_routes);
-    for (const Refusal& refusal : s.refusals)  // its good members may be applied
-      for (const Responded& part : refusal.response) note_passed(s, {part.resource});
   } else {
     s.delivered = nullptr;
-    NameSet answered;
-    for (const Responded& part : s.responded) answered.push_back(part.resource->name);
-    NameSet unknown = delta_part(s).unanswered;
-    if (variant_ == XdsVariant::kSotw && !is_whole(type))
-      for (const EncodedPtr& resource : changed(before, *s.sent)) unknown.push_back(resource->name);
-    unknown = minus(unknown, answered);
-    s.acked = without(s.sent, unknown);
-    if (before) keep_good(s, only(before, unknown)->resources());
+    NameSet accepted;
+    for (const Responded& part : s.responded) accepted.push_back(part.resource->name);
+    s.acked = without(s.sent, minus(delta_part(s).unanswered, accepted));
   }
   if (variant_ == XdsVariant::kDelta) {
     DeltaState& own = delta(type);
@@ -102,13 +95,10 @@ void Session::on_ack(XdsType type) {
   std::vector<Responded>().swap(s.responded);
   if (s.base) end_refusals(s);
   if (withheld(type)) {
-    if (variant_ == XdsVariant::kSotw) {
-      s.good = last_good(type);
-      sotw(type).good_refused = false;
-    }
+    if (variant_ == XdsVariant::kSotw) s.good = s.acked;
   } else {
     if (variant_ == XdsVariant::kSotw) sotw(type).refused_base.clear();
-    if (!s.uncertain) s.good = nullptr;
+    s.good = nullptr;
     s.refusals.clear();
     s.nack_detail.clear();
   }
@@ -117,32 +107,11 @@ void Session::on_ack(XdsType type) {
 void Session::on_nack(XdsType type, std::string_view detail) {
   TypeState& s = of(type);
   if (type == XdsType::kCluster) end_warming(last_nonce_);
-  note_passed(s, changed(s.acked, *s.sent));
   variant_ == XdsVariant::kDelta ? refuse_delta(type) : refuse_sotw(type);
   s.nack_detail = detail.empty() ? "refused without a reason" : std::string(detail);
   s.awaiting = s.overtaken_nack = false;
   s.overtaken.clear();
   s.uncertain = true;
-}
-
-// Content that the proxy accepted before is not the cause beside other content. It is sent again.
-std::vector<Session::Responded> Session::take_suspects(TypeState& s) {
-  std::vector<Responded> suspects = std::exchange(s.responded, {});
-  const auto known = [&](const Responded& part) { return was_accepted(s, *part.resource); };
-  if (!std::all_of(suspects.begin(), suspects.end(), known)) std::erase_if(suspects, known);
-  return suspects;
-}
-
-bool Session::was_accepted(const TypeState& s, const EncodedResource& resource) {
-  for (const ResourceSetPtr& set : {s.acked, s.good})
-    if (const EncodedPtr known = set ? set->find(resource.name) : nullptr;
-        known && known->hash == resource.hash)
-      return true;
-  return false;
-}
-
-void Session::keep_good(TypeState& s, std::vector<EncodedPtr> content) {
-  if (!content.empty()) s.good = merged(s.good ? s.good : ResourceSet::none(), std::move(content));
 }
 
 // A proxy that is slower than the changes answers the last response seldom. It answers in order:
@@ -172,8 +141,10 @@ void Session::keep_overtaken(TypeState& s) {
   s.overtaken.push_back({s.nonce, s.sent, s.generation, *s.sent_at});
 }
 
-// The proxy may go on with these resources until it accepts a later response.
-void Session::note_passed(TypeState& s, const std::vector<EncodedPtr>& passed) {
+// A refusal of the next response would leave the proxy with what this one names.
+void Session::note_passed(XdsType type, const ResourceSetPtr& goal) {
+  TypeState& s = of(type);
+  const std::vector<EncodedPtr> passed = changed(goal, *s.sent);
   s.passed_clusters = joined(s.passed_clusters, references(passed, XdsType::kCluster));
   s.passed_routes = joined(s.passed_routes, references(passed, XdsType::kRoute));
 }
@@ -229,20 +200,23 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   TypeState& s = of(type);
   undeliver_dependants(type, *goal);
   s.responded.clear();
+  const auto accepted = [&](const EncodedPtr& resource) {
+    return (s.acked && s.acked->find(resource->name) == resource) ||
+           (s.good && s.good->find(resource->name) == resource);
+  };
   if (!refused_as_a_whole(type)) {
     for (const EncodedPtr& resource : resources) {
       // A kept resource that left the mesh cannot be the refused one if it was accepted before;
       // else it is not kept after a refusal, which then says nothing about the others.
       if (const EncodedPtr input = s.base->find(resource->name))
         s.responded.push_back({resource, input->hash});
-      else if (!was_accepted(s, *resource))
+      else if (!accepted(resource))
         s.responded.push_back({resource, Digest()});
     }
   }
   if (s.awaiting && s.sent) {
     keep_overtaken(s);
-    if (type == XdsType::kListener || type == XdsType::kRoute)
-      note_passed(s, changed(goal, *s.sent));
+    if (type == XdsType::kListener || type == XdsType::kRoute) note_passed(type, goal);
   }
   s.generation = withheld(type) ? 0 : generation_;
   for (const auto& [name, hold] : s.held) s.generation = std::min(s.generation, hold.complete);
@@ -258,7 +232,7 @@ Response Session::respond(XdsType type, const ResourceSetPtr& goal,
   // An older version that was never accepted may be the refused one. Then the newer one is tried.
   const bool tells = std::all_of(s.held.begin(), s.held.end(), [&](const auto& hold) {
     const EncodedPtr former = goal->find(hold.first);
-    return !former || was_accepted(s, *former);
+    return !former || accepted(former);
   });
   s.sent_base = tells ? s.base->version() : std::string();
   s.announced = goal->version();

@@ -51,9 +51,8 @@ using Doubts = std::array<Doubt, kXdsTypes.size()>;
 // State of a type that only SotW has.
 struct SotwState {
   Digest raw_names;  // hash in the request's own order, to detect repetitions without sorting
-  std::string refused_base;   // CDS, LDS: version of the refused inputs
-  bool good_refused = false;  // CDS, LDS: the last good content in their place was refused too
-  bool skipped = false;       // a claim was believed, nothing sent
+  std::string refused_base;  // CDS, LDS: version of the refused inputs
+  bool skipped = false;      // a claim was believed, nothing sent
 };
 
 // State of a type that only delta has.
@@ -204,8 +203,7 @@ class Session {
     ResourceSetPtr delivered;    // content that need not be sent again
     ResourceSetPtr sent;         // its content after it accepts the last response
     ResourceSetPtr acked;
-    ResourceSetPtr good;       // acknowledged before the first of the NACKs since the last ACK;
-                               // replaces refused resources
+    ResourceSetPtr good;       // acknowledged before a NACK; replaces refused resources
     ResourceSetPtr lingering;  // RDS: removed from the set, but a listener may still name them
     std::string sent_base;     // version of the inputs that a refusal of the last response is of
     std::vector<Responded> responded;  // the last response, until it is answered
@@ -217,10 +215,8 @@ class Session {
     std::vector<Overtaken> overtaken;   // oldest first
     std::uint64_t generation = 0;       // of the last response; 0: it withholds something
     std::uint64_t confirmed = 0;
-    // LDS, RDS: names in unanswered responses that the next one dropped, and in refused ones, of
-    // which the proxy applies the good members.
-    NameSet passed_clusters;
-    NameSet passed_routes;                    // LDS: likewise
+    NameSet passed_clusters;  // LDS, RDS: names in unanswered responses that the next one dropped
+    NameSet passed_routes;    // LDS: likewise
     std::variant<SotwState, DeltaState> own;  // that of variant_
     // Cache of the target without NACKs and expansion.
     ResourceSetPtr wanted_base;
@@ -244,10 +240,7 @@ class Session {
   void on_overtaken_nack(XdsType type);
   void on_overtaken_ack(XdsType type, std::string_view nonce, std::string_view version);
   static void keep_overtaken(TypeState& s);
-  static void note_passed(TypeState& s, const std::vector<EncodedPtr>& passed);
-  static std::vector<Responded> take_suspects(TypeState& s);
-  static bool was_accepted(const TypeState& s, const EncodedResource& resource);
-  static void keep_good(TypeState& s, std::vector<EncodedPtr> content);
+  void note_passed(XdsType type, const ResourceSetPtr& goal);
   bool unasked(XdsType type) const;
   std::size_t excess(const std::optional<XdsType>& type, std::size_t names) const;
   static void keep_only_subscribed(TypeState& s);

@@ -110,10 +110,10 @@ void Session::refuse_delta(XdsType type) {
   TypeState& s = of(type);
   DeltaState& own = delta(type);
   const NameSet names = std::exchange(own.unanswered, {});
-  const std::vector<Responded> suspects = take_suspects(s);
+  const std::vector<Responded> responded = std::exchange(s.responded, {});
   const bool kept = type == XdsType::kCluster && sent_expanded_;
   // Do not repeat refused removals, unless a response before them was refused too.
-  if (suspects.empty() && !kept && !s.overtaken_nack) return;
+  if (responded.empty() && !kept && !s.overtaken_nack) return;
   std::vector<EncodedPtr> held;
   for (const std::string& name : names) {
     const EncodedPtr applied = s.acked ? s.acked->find(name) : nullptr;
@@ -122,9 +122,10 @@ void Session::refuse_delta(XdsType type) {
   }
   NameSet undelivered = names;
   // Do not send a refused stand-in a third time.
-  for (const Responded& part : suspects)
-    if (was_accepted(s, *part.resource)) std::erase(undelivered, part.resource->name);
-  keep_good(s, held);
+  for (const Responded& part : responded)
+    if (std::find(held.begin(), held.end(), part.resource) != held.end())
+      std::erase(undelivered, part.resource->name);
+  s.good = merged(s.good ? s.good : ResourceSet::none(), held);
   s.sent = merged(without(s.sent, names), std::move(held));
   own.leftovers = joined(own.leftovers, names);
   if (s.acked) s.acked = without(s.acked, names);
@@ -132,8 +133,8 @@ void Session::refuse_delta(XdsType type) {
   // A kept cluster may be the cause: send the response once more without it.
   if (kept) {
     expansion_refused_ = s.sent_base;
-  } else if (!suspects.empty()) {
-    s.refusals.push_back({suspects});
+  } else if (!responded.empty()) {
+    s.refusals.push_back({responded});
   }
 }
 

@@ -77,17 +77,15 @@ bool Session::subscribe(XdsType type, const Request& request) {
 
 void Session::refuse_sotw(XdsType type) {
   TypeState& s = of(type);
-  SotwState& own = sotw(type);
-  own.good_refused = is_whole(type) && withheld(type) && s.sent == s.good;
-  std::vector<Responded> suspects = take_suspects(s);
-  s.good = last_good(type);  // only the first of refusals in a row finds acknowledged content
+  const bool stand_in_refused = is_whole(type) && withheld(type) && s.sent == s.good;
+  s.good = stand_in_refused ? nullptr : s.acked;
   // A kept cluster may be the cause: send the set once more without it.
   if (type == XdsType::kCluster && sent_expanded_) {
     expansion_refused_ = s.sent_base;
   } else {
-    own.refused_base = s.sent_base;
+    sotw(type).refused_base = s.sent_base;
   }
-  if (!suspects.empty()) s.refusals.push_back({std::move(suspects)});
+  if (!s.responded.empty()) s.refusals.push_back({std::exchange(s.responded, {})});
   // Envoy applies the good members of a refused response, so nothing counts as delivered.
   s.acked = s.delivered = nullptr;
 }

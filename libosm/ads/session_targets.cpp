@@ -54,7 +54,7 @@ void Session::end_refusals(TypeState& s) {
 ResourceSetPtr Session::target(XdsType type, SteadyTime now) {
   if (refused_as_a_whole(type) && withheld(type)) {
     if (type == XdsType::kCluster) expanded_since_.reset();
-    return sotw(type).good_refused ? nullptr : of(type).good;
+    return of(type).good;
   }
   const ResourceSetPtr all =
       thawed(of(type), refused_as_a_whole(type) ? wanted(of(type)) : acceptable(type));
@@ -80,7 +80,7 @@ ResourceSetPtr Session::thawed(const TypeState& s, const ResourceSetPtr& set) {
 ResourceSetPtr Session::last_good(XdsType type) const {
   const TypeState& s = of(type);
   if (!s.good || !s.acked) return s.acked ? s.acked : s.good;
-  return refused_as_a_whole(type) ? s.acked : merged(s.good, s.acked->resources());
+  return merged(s.good, s.acked->resources());
 }
 
 bool Session::frozen(XdsType type, std::string_view name) const {

@@ -1,7 +1,7 @@
 // A delta session sends changes and removals only, and resumes from what a proxy holds.
 //
-// Behaviour of delta only. Behaviour of both variants is in session_test.cpp, refusals are in
-// session_refusals_test.cpp, and whole lives of proxies in session_model_test.cpp.
+// Behaviour of delta only. Behaviour of both variants is in session_test.cpp, and whole lives of
+// proxies in session_model_test.cpp.
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -13,7 +13,6 @@ using namespace osm::ads_test;
 using ads::ResourceSet;
 using ads::Session;
 using Effect = Session::Effect;
-using Fixture = DeltaFixture;
 using Names = std::vector<std::string>;
 
 namespace {
@@ -21,6 +20,55 @@ namespace {
 constexpr XdsType kCds = XdsType::kCluster;
 constexpr XdsType kEds = XdsType::kEndpoint;
 constexpr XdsType kRds = XdsType::kRoute;
+
+struct Fixture : SessionFixture {
+  explicit Fixture(const ads::Doubts& doubts = {}) : SessionFixture(XdsVariant::kDelta, doubts) {}
+
+  Effect say(const SentRequest& request) {
+    const Result<Effect> effect = session.on_request(request.delta_view());
+    REQUIRE(effect.ok());
+    return *effect;
+  }
+  Effect ask(XdsType type, Names names = {}, std::vector<EncodedPtr> held = {}) {
+    SentRequest request{.type = type, .names = std::move(names)};
+    for (const EncodedPtr& r : held) request.held[r->name] = ads::resource_version(*r);
+    return say(request);
+  }
+  Effect drop(XdsType type, Names names) {
+    return say({.type = type, .dropped = std::move(names)});
+  }
+  Effect ack(const Response& r) { return say({.type = r.type, .nonce = r.nonce}); }
+  Effect nack(const Response& r) {
+    return say({.type = r.type, .nonce = r.nonce, .error = "no such thing"});
+  }
+  // "a=1 b=2 -c": what the next response, which must be of this type, carries and removes.
+  std::string take(XdsType type, Response* out = nullptr) {
+    auto response = next();
+    REQUIRE(response);
+    REQUIRE(response->type == type);
+    if (out) *out = *response;
+    std::string text;
+    for (const EncodedPtr& r : response->resources) text += r->name + "=" + r->any + " ";
+    for (const std::string& name : response->removed) text += "-" + name + " ";
+    return text.empty() ? text : text.substr(0, text.size() - 1);
+  }
+  // The same, acknowledged.
+  std::string settle(XdsType type) {
+    Response response;
+    std::string text = take(type, &response);
+    CHECK(ack(response) == Effect::kAck);
+    return text;
+  }
+  // The proxy has the clusters a and b, and their endpoints.
+  void settle_two_clusters() {
+    put(kCds, {cluster("a", "1"), cluster("b", "1")});
+    put(kEds, {endpoints("a", "e"), endpoints("b", "e")});
+    ask(kCds);
+    settle(kCds);
+    ask(kEds, {"a", "b"});
+    settle(kEds);
+  }
+};
 
 std::vector<std::string> addresses_of(const std::optional<Response>& response) {
   if (!response || response->type != kEds || response->resources.size() != 1) return {};
@@ -534,6 +582,48 @@ TEST_SUITE("ads::Session delta") {
       CHECK(settle(kCds) == "a=1 -x");
     }
     CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "after a refusal old resources are sent again, and new ones wait") {
+    put(kCds, {cluster("a", "1"), cluster("c", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {cluster("a", "bad"), cluster("b", "1"), cluster("c", "1")});
+    Response refused;
+    CHECK(take(kCds, &refused) == "a=bad b=1");
+    CHECK(nack(refused) == Effect::kNack);
+    CHECK(session.state(kCds).state == SyncState::kStale);
+    CHECK(settle(kCds) == "a=1");  // b may have been applied: it is not gone
+    CHECK(session.state(kCds).nack_detail == "no such thing");
+    SUBCASE("resources outside the response continue") {
+      put(kCds, {cluster("a", "bad"), cluster("b", "1"), cluster("c", "2")});
+      CHECK(settle(kCds) == "c=2");
+      CHECK(session.state(kCds).state == SyncState::kStale);
+    }
+    SUBCASE("resources removed meanwhile are removed, applied or not") {
+      put(kCds, {cluster("a", "bad"), cluster("c", "1")});
+      CHECK(settle(kCds) == "a=bad -b");
+    }
+    SUBCASE("it is tried again when one of its inputs changes") {
+      put(kCds, {cluster("a", "2"), cluster("b", "1"), cluster("c", "1")});
+      CHECK(settle(kCds) == "a=2 b=1");
+      CHECK(session.state(kCds).state == SyncState::kSynced);
+    }
+    CHECK_FALSE(next());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "a refused last good resource stays and is not sent a third time") {
+    put(kCds, {cluster("a", "1")});
+    ask(kCds);
+    settle(kCds);
+    put(kCds, {cluster("a", "bad")});
+    Response response;
+    take(kCds, &response);
+    nack(response);
+    CHECK(take(kCds, &response) == "a=1");
+    nack(response);
+    CHECK_FALSE(next());
+    CHECK_FALSE(session.emptied());
   }
 
   TEST_CASE_FIXTURE(Fixture, "a refused removal is not repeated") {

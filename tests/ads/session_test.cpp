@@ -1,4 +1,4 @@
-// A state-of-the-world session handles nonces, subscriptions and the order of types.
+// A state-of-the-world session handles nonces, subscriptions, NACKs and the order of types.
 #include "ads/session.hpp"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,30 @@ using namespace osm::ads_test;
 using ads::ResourceSet;
 using ads::Session;
 using Effect = Session::Effect;
-using Fixture = SotwFixture;
+
+namespace {
+
+struct Fixture : SessionFixture {
+  Fixture() : SessionFixture(XdsVariant::kSotw) {}
+
+  Effect say(XdsType type, std::vector<std::string> names, std::string version = "",
+             std::string nonce = "", std::optional<std::string> error = {}) {
+    return session.on_request(
+        SentRequest{type, std::move(version), std::move(nonce), std::move(names), std::move(error)}
+            .view());
+  }
+  Response take(XdsType type) {
+    auto response = next();
+    REQUIRE(response);
+    REQUIRE(response->type == type);
+    return *response;
+  }
+  Effect ack(const Response& r, std::vector<std::string> names = {}) {
+    return say(r.type, std::move(names), r.version, r.nonce);
+  }
+};
+
+}  // namespace
 
 TEST_SUITE("ads::Session") {
   TEST_CASE_FIXTURE(Fixture, "every type is answered when asked, whatever is unanswered") {
@@ -147,6 +170,39 @@ TEST_SUITE("ads::Session") {
     CHECK(again.resources[0]->name == "a");
     CHECK(again.nonce != endpoints_before.nonce);
     CHECK(again.version == endpoints_before.version);
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "after a NACK the last good content comes back and the bad is held") {
+    put(XdsType::kCluster, {cluster("a", "1")});
+    say(XdsType::kCluster, {});
+    const Response good = take(XdsType::kCluster);
+    ack(good);
+    put(XdsType::kCluster, {cluster("a", "bad")});
+    const Response bad = take(XdsType::kCluster);
+    CHECK(say(XdsType::kCluster, {}, good.version, bad.nonce, "no such thing") == Effect::kNack);
+    CHECK(session.acknowledged(XdsType::kCluster) == nullptr);
+    const Response restored = take(XdsType::kCluster);
+    CHECK(restored.version == good.version);
+    CHECK(restored.nonce != bad.nonce);
+    ack(restored);
+    CHECK_FALSE(next());
+    CHECK(session.state(XdsType::kCluster).state == SyncState::kStale);
+    CHECK(session.state(XdsType::kCluster).nack_detail == "no such thing");
+    put(XdsType::kCluster, {cluster("a", "3")});
+    ack(take(XdsType::kCluster));
+    CHECK(session.state(XdsType::kCluster).state == SyncState::kSynced);
+    CHECK(session.state(XdsType::kCluster).nack_detail.empty());
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "content that was good and is refused too is not sent a third time") {
+    put(XdsType::kListener, {resource(XdsType::kListener, "l", "1")});
+    say(XdsType::kListener, {});
+    const Response good = take(XdsType::kListener);
+    ack(good);
+    put(XdsType::kListener, {resource(XdsType::kListener, "l", "2")});
+    for (int i = 0; i < 2; ++i)
+      say(XdsType::kListener, {}, good.version, take(XdsType::kListener).nonce, "no");
+    CHECK_FALSE(next());
   }
 
   TEST_CASE_FIXTURE(Fixture,
