@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "audit_log.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
@@ -21,6 +20,7 @@
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/host/audit_file.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/lanes.hpp"
@@ -137,7 +137,9 @@ class Controller final : public daemon::Daemon {
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     if (!options_.audit_log.empty()) {
-      OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
+      OSM_TRY(audit_,
+              host::open_audit_file(
+                  {.path = options_.audit_log, .setting = "--audit-log", .runtime = runtime_}));
     }
     manager_ = certificate::make_manager(
         {.issuer = std::move(issuer),
@@ -242,7 +244,7 @@ class Controller final : public daemon::Daemon {
   Subscription mesh_config_;
   std::unique_ptr<RootRotation> roots_;
   const certificate::Issuer* signer_ = nullptr;  // the manager's
-  std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
+  std::unique_ptr<host::AuditFile> audit_;       // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
   std::unique_ptr<MeshUpkeep> upkeep_;  // null: not on Kubernetes

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "audit_log.hpp"
 #include "base/watched_executor.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
@@ -16,6 +15,7 @@
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
+#include "osm/host/audit_file.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/backend.hpp"
 #include "osm/kubernetes/cluster.hpp"
@@ -150,7 +150,9 @@ class Injector final : public daemon::Daemon {
   Status start_certificates(daemon::Startup& startup) {
     OSM_TRY(start_roots(startup));
     if (!options_.audit_log.empty()) {
-      OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
+      OSM_TRY(audit_,
+              host::open_audit_file(
+                  {.path = options_.audit_log, .setting = "--audit-log", .runtime = runtime_}));
     }
     manager_ = certificate::make_manager(
         {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
@@ -261,7 +263,7 @@ class Injector final : public daemon::Daemon {
   Subscription mesh_config_;
   std::unique_ptr<ReplicaBoard> board_;  // controllers wait until this replica acts on the record
   std::unique_ptr<RootRotation> roots_;
-  std::unique_ptr<daemon::AuditLog> audit_;  // null: none is wanted
+  std::unique_ptr<host::AuditFile> audit_;  // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<NativeSidecars> native_sidecars_;
