@@ -21,13 +21,13 @@
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/host/audit_file.hpp"
+#include "osm/host/state_dir.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "ports.hpp"
 #include "reconciler.hpp"
 #include "startup.hpp"
-#include "state_dir.hpp"
 
 namespace osm::controller {
 namespace {
@@ -38,7 +38,7 @@ constexpr std::chrono::seconds kEndOfStreams{16};
 
 class Controller final : public daemon::Daemon {
  public:
-  Controller(const Options& options, StateDir state, OwnRuntime& runtime)
+  Controller(const Options& options, host::StateDir state, OwnRuntime& runtime)
       : options_(options), state_(std::move(state)), runtime_(runtime) {}
 
   ~Controller() override {
@@ -231,7 +231,7 @@ class Controller final : public daemon::Daemon {
   }
 
   const Options options_;
-  const StateDir state_;
+  const host::StateDir state_;
   OwnRuntime& runtime_;
   const GrpcLog grpc_log_{runtime_.log, runtime_.clock};
   std::atomic<bool> stopping_{false};
@@ -259,7 +259,9 @@ class Controller final : public daemon::Daemon {
 // or etcd has answered, and the CA has signed.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
                                               daemon::Startup& startup) {
-  OSM_TRY(StateDir state, StateDir::lock(options.state_dir));
+  OSM_TRY(auto state,
+          host::StateDir::lock(
+              {.path = options.state_dir, .program = "osm-controller", .setting = "--state-dir"}));
   auto controller = std::make_unique<Controller>(options, std::move(state), runtime);
   OSM_TRY(controller->start(startup));
   return std::unique_ptr<daemon::Daemon>(std::move(controller));

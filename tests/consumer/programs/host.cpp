@@ -7,6 +7,7 @@
 
 #include "osm/certificate/manager.hpp"
 #include "osm/host/audit_file.hpp"
+#include "osm/host/state_dir.hpp"
 #include "osm/runtime/own_runtime.hpp"
 
 namespace {
@@ -37,6 +38,11 @@ int main() {
   (*audit)->issued(osm::certificate::Certificate(), {});
   expect(!(*audit)->problem(), "a record is written");
   ::unlink(path.c_str());
+
+  const auto state = host::StateDir::lock({.path = directory});
+  expect(state.ok(), "the directory is locked");
+  expect(!host::StateDir::lock({.path = directory}).ok(), "it is locked once");
+  ::unlink(state->file("lock").c_str());
 
   ::rmdir(directory.c_str());
   std::puts("host: ok");
