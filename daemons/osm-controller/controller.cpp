@@ -11,7 +11,6 @@
 #include "daemon.hpp"
 #include "daemons/version.hpp"
 #include "freshness_watch.hpp"
-#include "grpc_log.hpp"
 #include "join_server.hpp"
 #include "mesh.hpp"
 #include "mesh_upkeep.hpp"
@@ -24,6 +23,7 @@
 #include "osm/host/state_dir.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
+#include "osm/runtime/grpc_log.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "ports.hpp"
 #include "reconciler.hpp"
@@ -233,7 +233,7 @@ class Controller final : public daemon::Daemon {
   const Options options_;
   const host::StateDir state_;
   OwnRuntime& runtime_;
-  const GrpcLog grpc_log_{runtime_.log, runtime_.clock};
+  const Subscription grpc_log_ = route_grpc_log(runtime_.log, runtime_.clock);
   std::atomic<bool> stopping_{false};
 
   // Waits for the CAs of a rotation: issuing must not wait with it.
