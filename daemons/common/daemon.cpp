@@ -123,15 +123,6 @@ int run(const RunOptions& options, const Start& start) {
   return 0;
 }
 
-Subscription follow_log_level(MeshSpec& spec, OwnRuntime& runtime, LogLevel otherwise) {
-  const auto follow = [&spec, &runtime, otherwise] {
-    runtime.json_log().set_least(spec.get_mesh_config().log_level.value_or(otherwise));
-  };
-  auto handle = spec.subscribe([follow](const auto&) { follow(); });
-  follow();
-  return handle;
-}
-
 void report(LogSink& log, const Status& ended) {
   if (!ended.ok()) log.warning("shutting down", {{"cause", ended.error().message}});
 }

@@ -11,7 +11,6 @@
 
 #include "http_side.hpp"
 #include "osm/executor.hpp"
-#include "osm/mesh_spec.hpp"
 #include "osm/net/address.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
@@ -50,9 +49,6 @@ struct RunOptions {
 // Serves health, then starts a daemon and serves until SIGTERM or SIGINT. Result: the exit code.
 // Thread: the main one, before any other is started.
 int run(const RunOptions& options, const Start& start);
-
-// Logs what MeshConfig wants to see, else from `otherwise` on. Lifetime: both outlive the handle.
-Subscription follow_log_level(MeshSpec& spec, OwnRuntime& runtime, LogLevel otherwise);
 
 // `runtime` with these executors.
 inline Runtime with_executors(const Runtime& runtime, Executor& executor, Executor& blocking) {

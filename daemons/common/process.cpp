@@ -1,10 +1,8 @@
 #include "process.hpp"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -50,14 +48,6 @@ std::map<std::string, std::string> environment() {
   }
   return variables;
 }
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return host.data();
-}
-
-std::string replica_name(Rng& rng) { return fmt::format("{}-{:016x}", host_name(), rng.next()); }
 
 ProcessUse process_use() {
   rusage used{};

@@ -20,6 +20,7 @@
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/host/audit_file.hpp"
+#include "osm/host/start.hpp"
 #include "osm/host/state_dir.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
@@ -114,7 +115,7 @@ class Controller final : public daemon::Daemon {
                                                           .replica = mesh_->backend().replica,
                                                           .runtime = runtime_,
                                                           .stale_after = options_.stale_after});
-    mesh_config_ = daemon::follow_log_level(mesh_->spec(), runtime_, options_.log_level);
+    mesh_config_ = host::follow_log_level(mesh_->spec(), runtime_.json_log(), options_.log_level);
     return {};
   }
 

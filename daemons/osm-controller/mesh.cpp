@@ -14,6 +14,7 @@
 #include "osm/etcd/backend.hpp"
 #include "osm/kubernetes/backend.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
+#include "process.hpp"
 
 namespace osm::controller {
 namespace {

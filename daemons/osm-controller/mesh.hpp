@@ -10,6 +10,7 @@
 #include "machines.hpp"
 #include "options.hpp"
 #include "osm/endpoints_provider.hpp"
+#include "osm/host/start.hpp"
 #include "osm/inject/validator.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/mesh_spec.hpp"
@@ -18,7 +19,6 @@
 #include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
-#include "process.hpp"
 #include "remote_clusters.hpp"
 #include "remote_providers.hpp"
 #include "startup.hpp"
@@ -64,7 +64,7 @@ class Mesh {
 
   const Options& options_;
   OwnRuntime& runtime_;
-  const std::string replica_ = daemon::replica_name(runtime_.rng);
+  const std::string replica_ = host::replica_name(runtime_.rng);
   WatchedExecutor reading_{"objects of the mesh", runtime_.executor, runtime_.clock};
   std::unique_ptr<kubernetes::Cluster> cluster_;
   net::Lane watching_{runtime_.lanes(), {.name = "objects in etcd", .watched = true}};

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "daemon.hpp"
+#include "osm/host/start.hpp"
 #include "osm/kubernetes/admin_access.hpp"
 #include "ports.hpp"
-#include "process.hpp"
 #include "webhook.hpp"
 
 namespace osm::controller {
@@ -84,7 +84,7 @@ Status MeshUpkeep::serve_admin(net::Handler handler) {
       daemon::kRemoteAdminPort.options(with_.options.remote_admin_address);
   http.check_head = kubernetes::require_admin_token({.cluster = *with_.mesh.cluster(),
                                                      .osm_namespace = with_.options.osm_namespace,
-                                                     .replica = daemon::host_name()});
+                                                     .replica = host::host_name()});
   http.keep_alive = false;
   http.tls = [this] { return certificate_->load(); };
   OSM_TRY(admin_, net::HttpServer::start(http, with_.runtime.asio(), asking_, std::move(handler),

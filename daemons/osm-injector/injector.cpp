@@ -16,6 +16,7 @@
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/host/audit_file.hpp"
+#include "osm/host/start.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/backend.hpp"
 #include "osm/kubernetes/cluster.hpp"
@@ -124,7 +125,7 @@ class Injector final : public daemon::Daemon {
          .log = runtime_.log,
          .metrics = runtime_.metrics,
          .kept_config = {{*backend_.last_mesh_config, waiting(), false}}});  // a reader
-    mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
+    mesh_config_ = host::follow_log_level(*spec_, runtime_.json_log(), options_.log_level);
     return {};
   }
 
@@ -245,7 +246,7 @@ class Injector final : public daemon::Daemon {
 
   const Options options_;
   OwnRuntime& runtime_;
-  const std::string replica_ = daemon::replica_name(runtime_.rng);
+  const std::string replica_ = host::replica_name(runtime_.rng);
   std::atomic<bool> stopping_{false};
   net::Lane admissions_{
       runtime_.lanes(),
