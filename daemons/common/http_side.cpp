@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemons/version.hpp"
+#include "osm/net/ports.hpp"
 #include "osm/net/router.hpp"
-#include "ports.hpp"
 #include "process.hpp"
 #include "startup.hpp"
 
@@ -134,7 +134,7 @@ Result<std::unique_ptr<net::HttpServer>> start_http_side(const HttpSideOptions& 
       .get("/metrics", [options](const net::Request&) { return exposition(options); })
       .get("/version", [options](const net::Request&) { return version(options); });
   return net::HttpServer::start(
-      kMonitorPort.options(options.address), options.runtime.asio(), options.runtime.executor,
+      net::kMonitorPort.options(options.address), options.runtime.asio(), options.runtime.executor,
       [router = std::move(router), &runtime = options.runtime](const net::Request& request) {
         return measured(router, request, runtime);
       },

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "osm/net/ports.hpp"
 #include "osm/net/router.hpp"
-#include "ports.hpp"
 
 namespace osm::daemon {
 namespace {
@@ -37,7 +37,7 @@ Result<std::unique_ptr<net::HttpServer>> start_webhook(const WebhookOptions& opt
     if (keep_alive && !keep_alive()) response.headers.emplace_back("Connection", "close");
     return response;
   });
-  net::HttpServerOptions http = kWebhookPort.options(options.address);
+  net::HttpServerOptions http = net::kWebhookPort.options(options.address);
   http.keep_alive = false;
   http.client_ca_pem = options.client_ca_pem;
   http.tls = [&kept = options.certificate, &metrics = options.runtime.metrics] {

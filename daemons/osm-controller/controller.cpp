@@ -24,9 +24,9 @@
 #include "osm/host/state_dir.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
+#include "osm/net/ports.hpp"
 #include "osm/runtime/grpc_log.hpp"
 #include "osm/runtime/lanes.hpp"
-#include "ports.hpp"
 #include "reconciler.hpp"
 #include "startup.hpp"
 
@@ -209,7 +209,7 @@ class Controller final : public daemon::Daemon {
     }));
     const net::Handler admin_api = net::make_admin_api(api);
     OSM_TRY(admin_, net::HttpServer::start(
-                        daemon::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
+                        net::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
                         runtime_.asio(), administering_, admin_api, runtime_.log));
     if (upkeep_) OSM_TRY(upkeep_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {

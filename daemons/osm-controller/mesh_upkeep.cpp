@@ -5,7 +5,7 @@
 #include "daemon.hpp"
 #include "osm/host/start.hpp"
 #include "osm/kubernetes/admin_access.hpp"
-#include "ports.hpp"
+#include "osm/net/ports.hpp"
 #include "webhook.hpp"
 
 namespace osm::controller {
@@ -80,8 +80,7 @@ RotationParticipants MeshUpkeep::participants() const {
 }
 
 Status MeshUpkeep::serve_admin(net::Handler handler) {
-  net::HttpServerOptions http =
-      daemon::kRemoteAdminPort.options(with_.options.remote_admin_address);
+  net::HttpServerOptions http = net::kRemoteAdminPort.options(with_.options.remote_admin_address);
   http.check_head = kubernetes::require_admin_token({.cluster = *with_.mesh.cluster(),
                                                      .osm_namespace = with_.options.osm_namespace,
                                                      .replica = host::host_name()});
