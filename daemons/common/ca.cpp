@@ -191,7 +191,7 @@ std::optional<Problem> problem_of(const certificate::Issuer& issuer) {
   if (signs.ok()) return std::nullopt;
   return Problem{.code = signs.error().code,
                  .object = {},
-                 .path = kAuthority,
+                 .path = host::kAuthority,
                  .field = {},
                  .cause = signs.error().message};
 }

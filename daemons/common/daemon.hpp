@@ -4,34 +4,24 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "http_side.hpp"
 #include "osm/executor.hpp"
+#include "osm/host/health.hpp"
 #include "osm/net/address.hpp"
-#include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "startup.hpp"
 
 namespace osm::daemon {
 
-class Daemon {
+// Health asks it until it is destroyed.
+class Daemon : public host::Monitored {
  public:
-  virtual ~Daemon() = default;
-
   // The addresses with their real ports, and others that the log tells when it has started.
   virtual std::vector<std::pair<const char*, std::string>> facts() const = 0;
-
-  // Read for health and metrics until it is destroyed. Thread: any. Blocking: no.
-  virtual std::vector<std::string> missing() const = 0;  // reasons not to be ready, in words
-  virtual std::vector<Problem> problems() const = 0;
-  // Reasons not to be alive, beside lanes that hang.
-  virtual std::vector<std::string> hanging() const { return {}; }
-  virtual std::optional<MeshVersion> mesh() const { return std::nullopt; }  // none: it has no mesh
 
   // Answers what was asked, and ends within `deadline`; then destroy it.
   virtual void shutdown(std::chrono::milliseconds deadline) = 0;

@@ -1,4 +1,5 @@
-// The process that a daemon is: its environment, what it uses, and the signals that end it.
+// The process that a daemon is: its environment, its limit of descriptors, and the signals that
+// end it.
 #pragma once
 
 #include <signal.h>
@@ -15,16 +16,6 @@ namespace osm::daemon {
 
 // The environment, which the library never reads by itself.
 std::map<std::string, std::string> environment();
-
-// Resources that this process uses. A number that cannot be read is 0.
-struct ProcessUse {
-  double cpu_seconds = 0;  // of all threads, user and system
-  double resident_bytes = 0;
-  double open_descriptors = 0;
-  double max_descriptors = 0;  // the soft limit
-};
-// Thread: any. Blocking: briefly, for /proc.
-ProcessUse process_use();
 
 // Raises the soft limit of descriptors to the hard one. Thread: the main one, at the start.
 void raise_descriptor_limit();

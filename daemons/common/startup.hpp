@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "osm/host/health.hpp"
 #include "osm/net/address.hpp"
 #include "osm/object.hpp"
 #include "osm/result.hpp"
@@ -15,15 +16,14 @@
 
 namespace osm::daemon {
 
-// Names of the servers and records that a start waits for.
-inline constexpr const char* kAuthority = "certificate authority";  // also the place of problems
+// A record that a start waits for, beside host::kAuthority.
 inline constexpr const char* kRotationRecord = "record of root rotations";
 
 // True for a failure that may end without a change of this daemon: the other side is away, or does
 // not permit it yet.
 bool may_pass(const Error& error);
 
-class Startup {
+class Startup final : public host::Monitored {
  public:
   // Lifetime: both outlive the start.
   Startup(OwnRuntime& runtime, EndSignal& signal) : runtime_(runtime), signal_(signal) {}
@@ -47,9 +47,9 @@ class Startup {
   const net::Address& http_address() const { return http_address_; }
   void set_http_address(net::Address address) { http_address_ = std::move(address); }
 
-  // The reasons why the daemon is not ready yet, and the same as problems. Thread: any.
-  std::vector<std::string> missing() const;
-  std::vector<Problem> problems() const;
+  // The reason why the daemon is not ready yet, and the same as a problem.
+  std::vector<std::string> missing() const override;
+  std::vector<Problem> problems() const override;
 
  private:
   // Result: false if there is no other attempt.

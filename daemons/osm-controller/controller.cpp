@@ -71,13 +71,13 @@ class Controller final : public daemon::Daemon {
     return parts;
   }
 
-  std::optional<daemon::MeshVersion> mesh() const override {
+  std::optional<host::MeshVersion> mesh() const override {
     const ControlPlaneStatus status = control_plane_->status();
-    return daemon::MeshVersion{.replica = mesh_->backend().replica,
-                               .generation = status.generation,
-                               .hash = status.mesh_hash,
-                               .stale = freshness_->state().stale(),
-                               .admits = missing(status).empty() && !status.full};
+    return host::MeshVersion{.replica = mesh_->backend().replica,
+                             .generation = status.generation,
+                             .hash = status.mesh_hash,
+                             .stale = freshness_->state().stale(),
+                             .admits = missing(status).empty() && !status.full};
   }
 
   // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
@@ -121,7 +121,7 @@ class Controller final : public daemon::Daemon {
 
   Status start_certificates(daemon::Startup& startup) {
     const daemon::LoadCaOptions ca{options_, runtime_, mesh_->backend(), mesh_->cluster()};
-    OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
+    OSM_TRY(auto own, startup.wait_for(host::kAuthority, [&] { return daemon::load_ca(ca); }));
     const RootRotationOptions rotation{
         .runtime = daemon::with_executors(runtime_, runtime_.executor, rotating_),
         .spec = mesh_->spec(),
@@ -157,7 +157,7 @@ class Controller final : public daemon::Daemon {
 
   Status start_control_plane(daemon::Startup& startup) {
     // The control plane shows this certificate. It is kept here until the control plane keeps it.
-    OSM_TRY(const auto first, startup.wait_for(daemon::kAuthority, [this] {
+    OSM_TRY(const auto first, startup.wait_for(host::kAuthority, [this] {
       return certificate::KeptCertificate::issue(
           *manager_, certificate::controller_subject(roots_->trust_domains().controller,
                                                      options_.osm_namespace));
@@ -204,7 +204,7 @@ class Controller final : public daemon::Daemon {
                              .problems = [this] { return problems(); },
                              .version = kVersion,
                              .commit = kCommit};
-    OSM_TRY(join_, startup.wait_for(daemon::kAuthority, [&] {
+    OSM_TRY(join_, startup.wait_for(host::kAuthority, [&] {
       return JoinServer::start(options_, runtime_, *manager_, roots_->trust_domains().signing, api);
     }));
     const net::Handler admin_api = net::make_admin_api(api);

@@ -19,7 +19,7 @@ constexpr const char* kValidatorService = "osm-validator";
 Result<std::unique_ptr<MeshUpkeep>> MeshUpkeep::start(const MeshUpkeepOptions& with,
                                                       daemon::Startup& startup) {
   std::unique_ptr<MeshUpkeep> out(new MeshUpkeep(with));
-  OSM_TRY(out->certificate_, startup.wait_for(daemon::kAuthority, [&] {
+  OSM_TRY(out->certificate_, startup.wait_for(host::kAuthority, [&] {
     return certificate::KeptCertificate::issue(with.manager,
                                                out->subject(with.roots.trust_domains()));
   }));

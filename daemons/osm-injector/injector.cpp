@@ -132,7 +132,7 @@ class Injector final : public daemon::Daemon {
   // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
   Status start_roots(daemon::Startup& startup) {
     const daemon::LoadCaOptions ca{options_, runtime_, backend_, cluster_.get()};
-    OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
+    OSM_TRY(auto own, startup.wait_for(host::kAuthority, [&] { return daemon::load_ca(ca); }));
     OSM_TRY(board_, backend_.join());
     const RootRotationOptions rotation{
         .runtime = waiting(),
@@ -157,7 +157,7 @@ class Injector final : public daemon::Daemon {
     }
     manager_ = certificate::make_manager(
         {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
-    OSM_TRY(certificate_, startup.wait_for(daemon::kAuthority, [this] {
+    OSM_TRY(certificate_, startup.wait_for(host::kAuthority, [this] {
       return certificate::KeptCertificate::issue(*manager_,
                                                  webhook_subject(roots_->trust_domains()));
     }));

@@ -4,10 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "osm/certificate/manager.hpp"
 #include "osm/host/audit_file.hpp"
+#include "osm/host/health.hpp"
 #include "osm/host/state_dir.hpp"
+#include "osm/net/http.hpp"
 #include "osm/runtime/own_runtime.hpp"
 
 namespace {
@@ -16,6 +20,23 @@ void expect(bool truth, const std::string& what) {
   if (truth) return;
   std::fprintf(stderr, "host: not so: %s\n", what.c_str());
   std::exit(1);
+}
+
+// A part that waits for `missing`; empty: for nothing.
+class Part final : public osm::host::Monitored {
+ public:
+  explicit Part(std::vector<std::string> missing) : missing_(std::move(missing)) {}
+  std::vector<std::string> missing() const override { return missing_; }
+  std::vector<osm::Problem> problems() const override { return {}; }
+
+ private:
+  const std::vector<std::string> missing_;
+};
+
+int ready(const osm::host::Health& health) {
+  const auto answer = osm::net::http_call({.address = health.address(), .target = "/health/ready"});
+  expect(answer.ok(), "health answers");
+  return answer->status;
 }
 
 // A directory for this run.
@@ -30,7 +51,7 @@ std::string folder() {
 int main() {
   namespace host = osm::host;
   const std::string directory = folder();
-  const osm::OwnRuntime runtime({.least = osm::LogLevel::kError});
+  osm::OwnRuntime runtime({.least = osm::LogLevel::kError});
 
   const std::string path = directory + "/issued.json";
   const auto audit = host::open_audit_file({.path = path, .runtime = runtime});
@@ -43,6 +64,14 @@ int main() {
   expect(state.ok(), "the directory is locked");
   expect(!host::StateDir::lock({.path = directory}).ok(), "it is locked once");
   ::unlink(state->file("lock").c_str());
+
+  const Part start({"its CA"}), mesh({});
+  const auto health = host::Health::start(
+      {.address = {"127.0.0.1", 0}, .runtime = runtime, .start = start, .version = "1.2"});
+  expect(health.ok(), "health is served");
+  expect(ready(**health) == 503, "a program that starts is not ready");
+  const auto followed = (*health)->follow(mesh);
+  expect(ready(**health) == 200, "a program that serves is ready");
 
   ::rmdir(directory.c_str());
   std::puts("host: ok");
