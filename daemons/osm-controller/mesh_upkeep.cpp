@@ -6,7 +6,7 @@
 #include "osm/host/start.hpp"
 #include "osm/kubernetes/admin_access.hpp"
 #include "osm/net/ports.hpp"
-#include "webhook.hpp"
+#include "osm/net/webhook_server.hpp"
 
 namespace osm::controller {
 namespace {
@@ -26,7 +26,7 @@ Result<std::unique_ptr<MeshUpkeep>> MeshUpkeep::start(const MeshUpkeepOptions& w
   const inject::Validator* const validator = with.mesh.validator();
   OSM_TRY(
       out->webhook_,
-      daemon::start_webhook(
+      net::start_webhook(
           {.address = with.options.validator_address,
            .path = "/validate",
            .review = [validator](const auto& request) { return validator->review(request.body); },

@@ -22,12 +22,12 @@
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
+#include "osm/net/webhook_server.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "process.hpp"
 #include "startup.hpp"
-#include "webhook.hpp"
 #include "write_secret.hpp"
 
 namespace osm::injector {
@@ -204,14 +204,14 @@ class Injector final : public daemon::Daemon {
     const auto review = [this](const net::Request& request) {
       return injector_->review(request.body, request.client);
     };
-    OSM_TRY(webhook_, daemon::start_webhook({.address = options_.listen,
-                                             .path = "/mutate-pod-creation",
-                                             .review = review,
-                                             .certificate = *certificate_,
-                                             .client_ca_pem = options_.client_ca_pem,
-                                             .runtime = runtime_,
-                                             .handlers = admissions_,
-                                             .keep_alive = [this] { return !stopping_; }}));
+    OSM_TRY(webhook_, net::start_webhook({.address = options_.listen,
+                                          .path = "/mutate-pod-creation",
+                                          .review = review,
+                                          .certificate = *certificate_,
+                                          .client_ca_pem = options_.client_ca_pem,
+                                          .runtime = runtime_,
+                                          .handlers = admissions_,
+                                          .keep_alive = [this] { return !stopping_; }}));
     OSM_TRY(upkeep_,
             kubernetes::start_upkeep({.cluster = *cluster_,
                                       .runtime = upkeep(),

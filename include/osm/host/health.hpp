@@ -66,7 +66,7 @@ class OSM_API Health {
  public:
   virtual ~Health() = default;  // calls stop() with a deadline of one second
 
-  // Failure: as net::HttpServer::start(). Blocking: as that.
+  // Failure: as net::HttpServer::start(). Blocking: briefly, for the look-up of a host name.
   static Result<std::unique_ptr<Health>> start(const HealthOptions& options);
 
   // The address with the real port. Thread: any. Blocking: no.
