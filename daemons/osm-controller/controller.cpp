@@ -10,7 +10,6 @@
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
-#include "freshness_watch.hpp"
 #include "join_server.hpp"
 #include "mesh.hpp"
 #include "mesh_upkeep.hpp"
@@ -20,6 +19,7 @@
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/host/audit_file.hpp"
+#include "osm/host/stale_replica.hpp"
 #include "osm/host/start.hpp"
 #include "osm/host/state_dir.hpp"
 #include "osm/net/admin_api.hpp"
@@ -76,7 +76,7 @@ class Controller final : public daemon::Daemon {
     return host::MeshVersion{.replica = mesh_->backend().replica,
                              .generation = status.generation,
                              .hash = status.mesh_hash,
-                             .stale = freshness_->state().stale(),
+                             .stale = stale_->stale(),
                              .admits = missing(status).empty() && !status.full};
   }
 
@@ -110,11 +110,10 @@ class Controller final : public daemon::Daemon {
  private:
   Status start_mesh(daemon::Startup& startup) {
     OSM_TRY(mesh_, Mesh::start(options_, runtime_, startup));
-    freshness_ =
-        std::make_unique<FreshnessWatch>(FreshnessOptions{.board = mesh_->board(),
-                                                          .replica = mesh_->backend().replica,
-                                                          .runtime = runtime_,
-                                                          .stale_after = options_.stale_after});
+    OSM_TRY(stale_, host::StaleReplicaGuard::start({.board = mesh_->board(),
+                                                    .replica = mesh_->backend().replica,
+                                                    .runtime = runtime_,
+                                                    .stale_after = options_.stale_after}));
     mesh_config_ = host::follow_log_level(mesh_->spec(), runtime_.json_log(), options_.log_level);
     return {};
   }
@@ -178,7 +177,7 @@ class Controller final : public daemon::Daemon {
                                  .replica = mesh_->backend().replica,
                                  .rebalance = options_.rebalance,
                                  .drained = &mesh_->drained(),
-                                 .admits = [this] { return freshness_->state().admits(); }}));
+                                 .admits = [this] { return stale_->admits(); }}));
     if (options_.on_kubernetes()) {
       OSM_TRY(upkeep_,
               MeshUpkeep::start({options_, runtime_, *mesh_, *control_plane_, *manager_, *roots_},
@@ -214,7 +213,7 @@ class Controller final : public daemon::Daemon {
     if (upkeep_) OSM_TRY(upkeep_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
       reached.port = startup.http_address().port;
-      freshness_->announce(reached);
+      stale_->announce(reached);
     }
     return {};
   }
@@ -223,7 +222,7 @@ class Controller final : public daemon::Daemon {
   std::vector<std::string> missing(const ControlPlaneStatus& status) const {
     if (stopping_) return {"nothing: the controller is shutting down"};
     std::vector<std::string> missing = status.waiting_for;
-    if (const Status admits = freshness_->state().admits(); !admits.ok())
+    if (const Status admits = stale_->admits(); !admits.ok())
       missing.push_back(admits.error().message);
     if (missing.empty()) return missing;
     for (const Problem& problem : mesh_->backend().objects->list_problems())
@@ -241,7 +240,7 @@ class Controller final : public daemon::Daemon {
   net::Lane rotating_{runtime_.lanes(), {.name = "root rotation", .watched = true}};
 
   std::unique_ptr<Mesh> mesh_;
-  std::unique_ptr<FreshnessWatch> freshness_;
+  std::unique_ptr<host::StaleReplicaGuard> stale_;
   Subscription mesh_config_;
   std::unique_ptr<RootRotation> roots_;
   const certificate::Issuer* signer_ = nullptr;  // the manager's

@@ -93,7 +93,7 @@ struct ControlPlaneOptions {
   DrainedMachines* drained = nullptr;
   // Asked before a proxy's new stream is admitted, and before a proxy's own certificate is renewed:
   // a failure refuses it, with its text; open streams go on. Thread: of the executor; must not
-  // block. Null: every proxy of the mesh is admitted.
+  // block. Null: every proxy is admitted. host::StaleReplicaGuard is for replicas.
   std::function<Status()> admits{};
 };
 

@@ -10,6 +10,7 @@
 #include "osm/certificate/manager.hpp"
 #include "osm/host/audit_file.hpp"
 #include "osm/host/health.hpp"
+#include "osm/host/stale_replica.hpp"
 #include "osm/host/state_dir.hpp"
 #include "osm/net/http.hpp"
 #include "osm/runtime/own_runtime.hpp"
@@ -72,6 +73,10 @@ int main() {
   expect(ready(**health) == 503, "a program that starts is not ready");
   const auto followed = (*health)->follow(mesh);
   expect(ready(**health) == 200, "a program that serves is ready");
+
+  const auto guard =
+      host::StaleReplicaGuard::start({.board = nullptr, .replica = "a", .runtime = runtime});
+  expect(guard.ok() && (*guard)->admits().ok(), "a replica that is alone is not stale");
 
   ::rmdir(directory.c_str());
   std::puts("host: ok");
