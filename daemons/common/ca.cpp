@@ -8,9 +8,9 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/cert_manager.hpp"
 #include "osm/certificate/vault.hpp"
+#include "osm/host/health.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
-#include "startup.hpp"
 
 namespace osm::daemon {
 namespace {

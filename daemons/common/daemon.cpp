@@ -27,7 +27,7 @@ int fail(const std::string& name, const Error& error, OwnRuntime& runtime) {
 
 }  // namespace
 
-int run(const RunOptions& options, const Start& start) {
+int run(const RunOptions& options, const StartDaemon& start_daemon) {
   const std::string& name = options.name;
   EndSignal signal;
   raise_descriptor_limit();
@@ -36,20 +36,20 @@ int run(const RunOptions& options, const Start& start) {
                       .blocking_threads = 4,
                       .blocking_name = "certificates and credentials",
                       .least = options.least});
-  Startup startup(runtime, signal);
+  host::Start start(runtime, [&signal](auto pause) { return signal.wait_for(pause); });
   auto health = host::Health::start({.address = options.http_address,
                                      .runtime = runtime,
-                                     .start = startup,
+                                     .start = start,
                                      .version = kVersion,
                                      .commit = kCommit});
   if (!health.ok()) return fail(name, health.error(), runtime);
-  startup.set_http_address((*health)->address());
+  start.set_http_address((*health)->address());
   // Nothing is served yet that an end at once would break, and an attempt may take long.
   signal.exit_soon([&] {
     runtime.log.info(name + " stopped while it started");
     runtime.json_log().flush(kLastLines);
   });
-  auto daemon = start(runtime, startup);
+  auto daemon = start_daemon(runtime, start);
   signal.exit_soon(nullptr);
   if (!daemon.ok() && signal.wait_for({})) {
     runtime.log.info(name + " stopped while it started");

@@ -10,10 +10,10 @@
 
 #include "osm/executor.hpp"
 #include "osm/host/health.hpp"
+#include "osm/host/start.hpp"
 #include "osm/net/address.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
-#include "startup.hpp"
 
 namespace osm::daemon {
 
@@ -28,7 +28,7 @@ class Daemon : public host::Monitored {
 };
 
 // Failure: the fault and the remedy, which run() prints.
-using Start = std::function<Result<std::unique_ptr<Daemon>>(OwnRuntime&, Startup&)>;
+using StartDaemon = std::function<Result<std::unique_ptr<Daemon>>(OwnRuntime&, host::Start&)>;
 
 struct RunOptions {
   std::string name;
@@ -38,7 +38,7 @@ struct RunOptions {
 
 // Serves health, then starts a daemon and serves until SIGTERM or SIGINT. Result: the exit code.
 // Thread: the main one, before any other is started.
-int run(const RunOptions& options, const Start& start);
+int run(const RunOptions& options, const StartDaemon& start_daemon);
 
 // `runtime` with these executors.
 inline Runtime with_executors(const Runtime& runtime, Executor& executor, Executor& blocking) {

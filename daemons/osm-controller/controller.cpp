@@ -28,7 +28,6 @@
 #include "osm/runtime/grpc_log.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "reconciler.hpp"
-#include "startup.hpp"
 
 namespace osm::controller {
 namespace {
@@ -50,7 +49,7 @@ class Controller final : public daemon::Daemon {
     upkeep_->stop_servers(std::chrono::milliseconds(0));
   }
 
-  Status start(daemon::Startup& startup) {
+  Status start(host::Start& startup) {
     for (const auto step : {&Controller::start_mesh, &Controller::start_certificates,
                             &Controller::start_control_plane, &Controller::start_servers})
       OSM_TRY((this->*step)(startup));
@@ -108,7 +107,7 @@ class Controller final : public daemon::Daemon {
   }
 
  private:
-  Status start_mesh(daemon::Startup& startup) {
+  Status start_mesh(host::Start& startup) {
     OSM_TRY(mesh_, Mesh::start(options_, runtime_, startup));
     OSM_TRY(stale_, host::StaleReplicaGuard::start({.board = mesh_->board(),
                                                     .replica = mesh_->backend().replica,
@@ -118,7 +117,7 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_certificates(daemon::Startup& startup) {
+  Status start_certificates(host::Start& startup) {
     const daemon::LoadCaOptions ca{options_, runtime_, mesh_->backend(), mesh_->cluster()};
     OSM_TRY(auto own, startup.wait_for(host::kAuthority, [&] { return daemon::load_ca(ca); }));
     const RootRotationOptions rotation{
@@ -132,8 +131,8 @@ class Controller final : public daemon::Daemon {
         .trust_domain = options_.trust_domain,
         .proxy_recall_interval = options_.proxy_recall_interval,
         .max_wait = options_.rotation_max_wait};
-    OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
-                                     [&] { return RootRotation::start(rotation); }));
+    OSM_TRY(roots_,
+            startup.wait_for(host::kRotationRecord, [&] { return RootRotation::start(rotation); }));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     if (!options_.audit_log.empty()) {
@@ -154,7 +153,7 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_control_plane(daemon::Startup& startup) {
+  Status start_control_plane(host::Start& startup) {
     // The control plane shows this certificate. It is kept here until the control plane keeps it.
     OSM_TRY(const auto first, startup.wait_for(host::kAuthority, [this] {
       return certificate::KeptCertificate::issue(
@@ -187,7 +186,7 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_servers(daemon::Startup& startup) {
+  Status start_servers(host::Start& startup) {
     net::AdminApiOptions api{.runtime = runtime_,
                              .control_plane = *control_plane_,
                              .spec = mesh_->spec(),
@@ -212,7 +211,7 @@ class Controller final : public daemon::Daemon {
                         runtime_.asio(), administering_, admin_api, runtime_.log));
     if (upkeep_) OSM_TRY(upkeep_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
-      reached.port = startup.http_address().port;
+      reached.port = startup.http_address()->port;
       stale_->announce(reached);
     }
     return {};
@@ -258,7 +257,7 @@ class Controller final : public daemon::Daemon {
 // Failure: what is wrong and what to do, of the room it happened in. Blocking: until the API server
 // or etcd has answered, and the CA has signed.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
-                                              daemon::Startup& startup) {
+                                              host::Start& startup) {
   OSM_TRY(auto state,
           host::StateDir::lock(
               {.path = options.state_dir, .program = "osm-controller", .setting = "--state-dir"}));
@@ -277,7 +276,7 @@ int main(int argc, char** argv) {
   // of the CPU while 10,000 proxies connected.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return osm::daemon::run({"osm-controller", options.log_level, options.http_address},
-                          [&](osm::OwnRuntime& runtime, osm::daemon::Startup& startup) {
+                          [&](osm::OwnRuntime& runtime, osm::host::Start& startup) {
                             if (options.reconcile_only)
                               return osm::controller::start_reconciler(options, runtime);
                             return osm::controller::start(options, runtime, startup);

@@ -46,13 +46,13 @@ Status check_mesh_dir(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<Mesh>> Mesh::start(const Options& options, OwnRuntime& runtime,
-                                          daemon::Startup& startup) {
+                                          host::Start& startup) {
   std::unique_ptr<Mesh> mesh(new Mesh(options, runtime));
   OSM_TRY(mesh->backend_, options.on_kubernetes()      ? mesh->on_kubernetes()
                           : !options.mesh_etcd.empty() ? mesh->in_etcd()
                                                        : mesh->in_directory());
   OSM_TRY(mesh->read());
-  OSM_TRY(mesh->board_, startup.wait_for(daemon::kRotationRecord, mesh->backend_.join));
+  OSM_TRY(mesh->board_, startup.wait_for(host::kRotationRecord, mesh->backend_.join));
   return mesh;
 }
 

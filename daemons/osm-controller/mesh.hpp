@@ -21,7 +21,6 @@
 #include "osm/runtime/replica_board.hpp"
 #include "remote_clusters.hpp"
 #include "remote_providers.hpp"
-#include "startup.hpp"
 
 namespace osm::controller {
 
@@ -30,7 +29,7 @@ class Mesh {
   // Lifetime: all outlive the mesh. Failure: the fault of the directory, the flags or the
   // kubeconfig, and the remedy. Blocking: with a CA in etcd, until etcd has answered.
   static Result<std::unique_ptr<Mesh>> start(const Options& options, OwnRuntime& runtime,
-                                             daemon::Startup& startup);
+                                             host::Start& startup);
 
   const Backend& backend() const { return backend_; }
   MeshSpec& spec() const { return *spec_; }

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "daemon.hpp"
-#include "osm/host/start.hpp"
 #include "osm/kubernetes/admin_access.hpp"
 #include "osm/net/ports.hpp"
 #include "osm/net/webhook_server.hpp"
@@ -17,7 +16,7 @@ constexpr const char* kValidatorService = "osm-validator";
 }  // namespace
 
 Result<std::unique_ptr<MeshUpkeep>> MeshUpkeep::start(const MeshUpkeepOptions& with,
-                                                      daemon::Startup& startup) {
+                                                      host::Start& startup) {
   std::unique_ptr<MeshUpkeep> out(new MeshUpkeep(with));
   OSM_TRY(out->certificate_, startup.wait_for(host::kAuthority, [&] {
     return certificate::KeptCertificate::issue(with.manager,

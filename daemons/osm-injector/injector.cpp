@@ -27,7 +27,6 @@
 #include "osm/runtime/replica_board.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "process.hpp"
-#include "startup.hpp"
 #include "write_secret.hpp"
 
 namespace osm::injector {
@@ -45,7 +44,7 @@ class Injector final : public daemon::Daemon {
     if (roots_) roots_->stop();
   }
 
-  Status start(daemon::Startup& startup) {
+  Status start(host::Start& startup) {
     OSM_TRY(start_cluster());
     OSM_TRY(start_certificates(startup));
     OSM_TRY(start_injector(startup));
@@ -130,7 +129,7 @@ class Injector final : public daemon::Daemon {
   }
 
   // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
-  Status start_roots(daemon::Startup& startup) {
+  Status start_roots(host::Start& startup) {
     const daemon::LoadCaOptions ca{options_, runtime_, backend_, cluster_.get()};
     OSM_TRY(auto own, startup.wait_for(host::kAuthority, [&] { return daemon::load_ca(ca); }));
     OSM_TRY(board_, backend_.join());
@@ -143,12 +142,12 @@ class Injector final : public daemon::Daemon {
         .rules = daemon::root_rules(ca),
         .open = [ca](const auto& root) { return daemon::open_root(ca, root); },
         .trust_domain = options_.trust_domain};
-    OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
-                                     [&] { return RootRotation::start(rotation); }));
+    OSM_TRY(roots_,
+            startup.wait_for(host::kRotationRecord, [&] { return RootRotation::start(rotation); }));
     return {};
   }
 
-  Status start_certificates(daemon::Startup& startup) {
+  Status start_certificates(host::Start& startup) {
     OSM_TRY(start_roots(startup));
     if (!options_.audit_log.empty()) {
       OSM_TRY(audit_,
@@ -173,7 +172,7 @@ class Injector final : public daemon::Daemon {
     return certificate::webhook_subject(trust_domains.signing, kService, options_.osm_namespace);
   }
 
-  Status start_injector(daemon::Startup& startup) {
+  Status start_injector(host::Start& startup) {
     OSM_TRY(native_sidecars_, NativeSidecars::start(options_, *cluster_, reading(), startup));
     injector_ = inject::make_injector(
         {.certificates = *manager_,
@@ -277,7 +276,7 @@ class Injector final : public daemon::Daemon {
 // Starts everything; it is ready once pods can be injected. Failure: what is wrong and what to do.
 // Blocking: until the API server has answered and the CA has signed.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
-                                              daemon::Startup& startup) {
+                                              host::Start& startup) {
   auto injector = std::make_unique<Injector>(options, runtime);
   OSM_TRY(injector->start(startup));
   return std::unique_ptr<daemon::Daemon>(std::move(injector));
@@ -290,7 +289,7 @@ int main(int argc, char** argv) {
   osm::injector::Options options;
   if (const int code = osm::injector::parse_options(argc, argv, options); code >= 0) return code;
   return osm::daemon::run({"osm-injector", options.log_level, options.http_address},
-                          [&](osm::OwnRuntime& runtime, osm::daemon::Startup& startup) {
+                          [&](osm::OwnRuntime& runtime, osm::host::Start& startup) {
                             return osm::injector::start(options, runtime, startup);
                           });
 }

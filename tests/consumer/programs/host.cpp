@@ -11,6 +11,7 @@
 #include "osm/host/audit_file.hpp"
 #include "osm/host/health.hpp"
 #include "osm/host/stale_replica.hpp"
+#include "osm/host/start.hpp"
 #include "osm/host/state_dir.hpp"
 #include "osm/net/http.hpp"
 #include "osm/runtime/own_runtime.hpp"
@@ -66,11 +67,17 @@ int main() {
   expect(!host::StateDir::lock({.path = directory}).ok(), "it is locked once");
   ::unlink(state->file("lock").c_str());
 
-  const Part start({"its CA"}), mesh({});
+  host::Start start(runtime, [](auto) { return true; });
+  const osm::Status away = osm::Error{osm::ErrorCode::kUnavailable, "nobody answers"};
+  const Part mesh({});
   const auto health = host::Health::start(
       {.address = {"127.0.0.1", 0}, .runtime = runtime, .start = start, .version = "1.2"});
   expect(health.ok(), "health is served");
-  expect(ready(**health) == 503, "a program that starts is not ready");
+  const auto waited = start.wait_for("its CA", [&] {
+    expect(ready(**health) == 503, "a program that starts is not ready");
+    return away;
+  });
+  expect(!waited.ok(), "a start ends when the program is to end");
   const auto followed = (*health)->follow(mesh);
   expect(ready(**health) == 200, "a program that serves is ready");
 
