@@ -128,6 +128,8 @@ osm_pkg_config(osm-remote LIBRARY osm_remote INCLUDEDIR ${CMAKE_INSTALL_INCLUDED
   REQUIRES osm-net PRIVATE grpc++ protobuf yaml-cpp fmt libcrypto)
 osm_pkg_config(osm-admin LIBRARY osm_admin INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's admin API, which the osm command asks" REQUIRES osm-net)
+osm_pkg_config(osm-host LIBRARY osm_host INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
+  DESCRIPTION "libosm's parts of a program that runs a mesh" REQUIRES osm-admin PRIVATE fmt)
 osm_pkg_config(osm-machine LIBRARY osm_machine INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}
   DESCRIPTION "libosm's agent of a machine: it joins, renews its certificate and leaves"
   REQUIRES osm-net PRIVATE grpc++ protobuf fmt libcrypto)

@@ -75,6 +75,7 @@ osm_product(cert_manager ROOMS cert_manager HIDDEN ${json_of_vm} LINK osm::kuber
 osm_product(remote ROOMS remote LINK osm::net
   PRIVATE gRPC::grpc++ protobuf::libprotobuf yaml-cpp fmt::fmt OpenSSL::Crypto)
 osm_product(admin ROOMS admin HIDDEN ${json_of_vm} LINK osm::net)
+osm_product(host ROOMS host HIDDEN ${json_of_vm} LINK osm::admin PRIVATE fmt::fmt)
 osm_product(machine ROOMS machine HIDDEN ${json_of_vm} LINK osm::net
   PRIVATE gRPC::grpc++ protobuf::libprotobuf fmt::fmt OpenSSL::Crypto)
 osm_product(testing ROOMS testing HIDDEN ${json_of_vm} LINK osm::osm Threads::Threads

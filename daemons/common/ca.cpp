@@ -8,9 +8,9 @@
 #include "osm/certificate/ca_store.hpp"
 #include "osm/certificate/cert_manager.hpp"
 #include "osm/certificate/vault.hpp"
+#include "osm/host/health.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "osm/values/mesh_root_certificate.hpp"
-#include "startup.hpp"
 
 namespace osm::daemon {
 namespace {
@@ -191,7 +191,7 @@ std::optional<Problem> problem_of(const certificate::Issuer& issuer) {
   if (signs.ok()) return std::nullopt;
   return Problem{.code = signs.error().code,
                  .object = {},
-                 .path = kAuthority,
+                 .path = host::kAuthority,
                  .field = {},
                  .cause = signs.error().message};
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <shared_mutex>
 #include <thread>
 
 #include "daemons/version.hpp"
@@ -14,60 +13,9 @@
 namespace osm::daemon {
 namespace {
 
-constexpr Gauge kVersionInfo{
-    "osm_version_info", "1, labelled with what was built", {"version", "git_commit"}};
-constexpr Gauge kProcessStartTime{"process_start_time_seconds",
-                                  "Start of the process, in seconds since 1970"};
-
 constexpr std::chrono::seconds kShutdownDeadline{5};
 constexpr std::chrono::milliseconds kHttpDeadline{600};
 constexpr std::chrono::milliseconds kLastLines{1000};
-
-// The source of health and metrics: first the start, then the daemon.
-class Monitored {
- public:
-  explicit Monitored(const Startup& startup) : startup_(startup) {}
-
-  // Null: the daemon is about to be destroyed.
-  void set(const Daemon* daemon) {
-    const std::unique_lock lock(mutex_);
-    daemon_ = daemon;
-  }
-
-  Result<std::unique_ptr<net::HttpServer>> serve(const net::Address& address, OwnRuntime& runtime) {
-    return start_http_side({.address = address,
-                            .runtime = runtime,
-                            .missing =
-                                [this] {
-                                  const std::shared_lock lock(mutex_);
-                                  return daemon_ ? daemon_->missing() : startup_.missing();
-                                },
-                            .hanging =
-                                [this, &lanes = runtime.lanes()] {
-                                  const std::shared_lock lock(mutex_);
-                                  if (!daemon_) return std::vector<std::string>();
-                                  std::vector<std::string> parts = daemon_->hanging();
-                                  for (std::string& lane : lanes.hanging())
-                                    parts.push_back(std::move(lane));
-                                  return parts;
-                                },
-                            .problems =
-                                [this] {
-                                  const std::shared_lock lock(mutex_);
-                                  return daemon_ ? daemon_->problems() : startup_.problems();
-                                },
-                            .mesh =
-                                [this] {
-                                  const std::shared_lock lock(mutex_);
-                                  return daemon_ ? daemon_->mesh() : std::nullopt;
-                                }});
-  }
-
- private:
-  const Startup& startup_;
-  std::shared_mutex mutex_;
-  const Daemon* daemon_ = nullptr;  // guarded by mutex_
-};
 
 // After the lines of the log. If nobody reads them, the process ends all the same.
 int fail(const std::string& name, const Error& error, OwnRuntime& runtime) {
@@ -79,7 +27,7 @@ int fail(const std::string& name, const Error& error, OwnRuntime& runtime) {
 
 }  // namespace
 
-int run(const RunOptions& options, const Start& start) {
+int run(const RunOptions& options, const StartDaemon& start_daemon) {
   const std::string& name = options.name;
   EndSignal signal;
   raise_descriptor_limit();
@@ -88,48 +36,40 @@ int run(const RunOptions& options, const Start& start) {
                       .blocking_threads = 4,
                       .blocking_name = "certificates and credentials",
                       .least = options.least});
-  runtime.metrics.set(kVersionInfo, {{"version", kVersion}, {"git_commit", kCommit}}, 1);
-  runtime.metrics.set(kProcessStartTime, {}, runtime.clock.wall_now().time_since_epoch());
-  Startup startup(runtime, signal);
-  Monitored monitored(startup);
-  auto http = monitored.serve(options.http_address, runtime);
-  if (!http.ok()) return fail(name, http.error(), runtime);
-  startup.set_http_address((*http)->address());
+  host::Start start(runtime, [&signal](auto pause) { return signal.wait_for(pause); });
+  auto health = host::Health::start({.address = options.http_address,
+                                     .runtime = runtime,
+                                     .start = start,
+                                     .version = kVersion,
+                                     .commit = kCommit});
+  if (!health.ok()) return fail(name, health.error(), runtime);
+  start.set_http_address((*health)->address());
   // Nothing is served yet that an end at once would break, and an attempt may take long.
   signal.exit_soon([&] {
     runtime.log.info(name + " stopped while it started");
     runtime.json_log().flush(kLastLines);
   });
-  auto daemon = start(runtime, startup);
+  auto daemon = start_daemon(runtime, start);
   signal.exit_soon(nullptr);
   if (!daemon.ok() && signal.wait_for({})) {
     runtime.log.info(name + " stopped while it started");
     return 0;
   }
   if (!daemon.ok()) return fail(name, daemon.error(), runtime);
-  monitored.set(daemon->get());
+  Subscription followed = (*health)->follow(**daemon);
   if (runtime.log.enabled(LogLevel::kInfo)) {
     std::vector<LogField> facts{{"version", kVersion}, {"commit", kCommit}};
     for (auto& [key, value] : (*daemon)->facts()) facts.push_back({key, std::move(value)});
-    facts.push_back({"http_address", (*http)->address().str()});
+    facts.push_back({"http_address", (*health)->address().str()});
     runtime.log.write(LogLevel::kInfo, name + " started", facts);
   }
   runtime.log.info("shutting down; another signal ends it at once", {{"signal", signal.wait()}});
   (*daemon)->shutdown(kShutdownDeadline);
-  report(runtime.log, (*http)->stop(kHttpDeadline));
-  monitored.set(nullptr);
+  report(runtime.log, (*health)->stop(kHttpDeadline));
+  followed.reset();
   *daemon = nullptr;
   runtime.log.info(name + " stopped");
   return 0;
-}
-
-Subscription follow_log_level(MeshSpec& spec, OwnRuntime& runtime, LogLevel otherwise) {
-  const auto follow = [&spec, &runtime, otherwise] {
-    runtime.json_log().set_least(spec.get_mesh_config().log_level.value_or(otherwise));
-  };
-  auto handle = spec.subscribe([follow](const auto&) { follow(); });
-  follow();
-  return handle;
 }
 
 void report(LogSink& log, const Status& ended) {

@@ -4,42 +4,31 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "http_side.hpp"
 #include "osm/executor.hpp"
-#include "osm/mesh_spec.hpp"
+#include "osm/host/health.hpp"
+#include "osm/host/start.hpp"
 #include "osm/net/address.hpp"
-#include "osm/object.hpp"
 #include "osm/result.hpp"
 #include "osm/runtime/own_runtime.hpp"
-#include "startup.hpp"
 
 namespace osm::daemon {
 
-class Daemon {
+// Health asks it until it is destroyed.
+class Daemon : public host::Monitored {
  public:
-  virtual ~Daemon() = default;
-
   // The addresses with their real ports, and others that the log tells when it has started.
   virtual std::vector<std::pair<const char*, std::string>> facts() const = 0;
-
-  // Read for health and metrics until it is destroyed. Thread: any. Blocking: no.
-  virtual std::vector<std::string> missing() const = 0;  // reasons not to be ready, in words
-  virtual std::vector<Problem> problems() const = 0;
-  // Reasons not to be alive, beside lanes that hang.
-  virtual std::vector<std::string> hanging() const { return {}; }
-  virtual std::optional<MeshVersion> mesh() const { return std::nullopt; }  // none: it has no mesh
 
   // Answers what was asked, and ends within `deadline`; then destroy it.
   virtual void shutdown(std::chrono::milliseconds deadline) = 0;
 };
 
 // Failure: the fault and the remedy, which run() prints.
-using Start = std::function<Result<std::unique_ptr<Daemon>>(OwnRuntime&, Startup&)>;
+using StartDaemon = std::function<Result<std::unique_ptr<Daemon>>(OwnRuntime&, host::Start&)>;
 
 struct RunOptions {
   std::string name;
@@ -49,10 +38,7 @@ struct RunOptions {
 
 // Serves health, then starts a daemon and serves until SIGTERM or SIGINT. Result: the exit code.
 // Thread: the main one, before any other is started.
-int run(const RunOptions& options, const Start& start);
-
-// Logs what MeshConfig wants to see, else from `otherwise` on. Lifetime: both outlive the handle.
-Subscription follow_log_level(MeshSpec& spec, OwnRuntime& runtime, LogLevel otherwise);
+int run(const RunOptions& options, const StartDaemon& start_daemon);
 
 // `runtime` with these executors.
 inline Runtime with_executors(const Runtime& runtime, Executor& executor, Executor& blocking) {

@@ -1,16 +1,10 @@
 #include "process.hpp"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace osm::daemon {
@@ -18,25 +12,6 @@ namespace {
 
 // From a signal until a daemon that is starting has ended.
 constexpr std::chrono::seconds kTimeToEnd{1};
-
-double seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
-
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double size = 0, resident = 0;  // in pages
-  statm >> size >> resident;
-  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
-
-double open_descriptors(double limit) {
-  std::error_code failed;
-  const std::filesystem::directory_iterator found("/proc/self/fd", failed);
-  if (failed == std::errc::too_many_files_open) return limit;
-  if (failed) return 0;
-  return static_cast<double>(std::distance(begin(found), end(found)) - 1);  // not the directory's
-}
 
 }  // namespace
 
@@ -49,26 +24,6 @@ std::map<std::string, std::string> environment() {
       variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return variables;
-}
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return host.data();
-}
-
-std::string replica_name(Rng& rng) { return fmt::format("{}-{:016x}", host_name(), rng.next()); }
-
-ProcessUse process_use() {
-  rusage used{};
-  ::getrusage(RUSAGE_SELF, &used);
-  rlimit descriptors{};
-  ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  const auto limit = static_cast<double>(descriptors.rlim_cur);
-  return {.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime),
-          .resident_bytes = resident_bytes(),
-          .open_descriptors = open_descriptors(limit),
-          .max_descriptors = limit};
 }
 
 void raise_descriptor_limit() {

@@ -1,5 +1,5 @@
-// The process that a daemon is: its environment, its name, what it uses, and the signals that end
-// it.
+// The process that a daemon is: its environment, its limit of descriptors, and the signals that
+// end it.
 #pragma once
 
 #include <signal.h>
@@ -12,30 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "osm/clock.hpp"
-
 namespace osm::daemon {
 
 // The environment, which the library never reads by itself.
 std::map<std::string, std::string> environment();
-
-// This host's name, which in a pod is the pod's. Empty: unknown. Thread: any. Blocking: no.
-std::string host_name();
-
-// The name by which the replicas of a daemon know each other. Result: a name that no other replica
-// has, nor this one before a restart: the host's name, which is the pod's, and a random number.
-// Thread: any. Blocking: no.
-std::string replica_name(Rng& rng);
-
-// Resources that this process uses. A number that cannot be read is 0.
-struct ProcessUse {
-  double cpu_seconds = 0;  // of all threads, user and system
-  double resident_bytes = 0;
-  double open_descriptors = 0;
-  double max_descriptors = 0;  // the soft limit
-};
-// Thread: any. Blocking: briefly, for /proc.
-ProcessUse process_use();
 
 // Raises the soft limit of descriptors to the hard one. Thread: the main one, at the start.
 void raise_descriptor_limit();

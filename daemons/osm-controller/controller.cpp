@@ -7,12 +7,9 @@
 #include <thread>
 #include <utility>
 
-#include "audit_log.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
 #include "daemons/version.hpp"
-#include "freshness_watch.hpp"
-#include "grpc_log.hpp"
 #include "join_server.hpp"
 #include "mesh.hpp"
 #include "mesh_upkeep.hpp"
@@ -21,13 +18,16 @@
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/host/audit_file.hpp"
+#include "osm/host/stale_replica.hpp"
+#include "osm/host/start.hpp"
+#include "osm/host/state_dir.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/http_server.hpp"
+#include "osm/net/ports.hpp"
+#include "osm/runtime/grpc_log.hpp"
 #include "osm/runtime/lanes.hpp"
-#include "ports.hpp"
 #include "reconciler.hpp"
-#include "startup.hpp"
-#include "state_dir.hpp"
 
 namespace osm::controller {
 namespace {
@@ -38,7 +38,7 @@ constexpr std::chrono::seconds kEndOfStreams{16};
 
 class Controller final : public daemon::Daemon {
  public:
-  Controller(const Options& options, StateDir state, OwnRuntime& runtime)
+  Controller(const Options& options, host::StateDir state, OwnRuntime& runtime)
       : options_(options), state_(std::move(state)), runtime_(runtime) {}
 
   ~Controller() override {
@@ -49,7 +49,7 @@ class Controller final : public daemon::Daemon {
     upkeep_->stop_servers(std::chrono::milliseconds(0));
   }
 
-  Status start(daemon::Startup& startup) {
+  Status start(host::Start& startup) {
     for (const auto step : {&Controller::start_mesh, &Controller::start_certificates,
                             &Controller::start_control_plane, &Controller::start_servers})
       OSM_TRY((this->*step)(startup));
@@ -70,13 +70,13 @@ class Controller final : public daemon::Daemon {
     return parts;
   }
 
-  std::optional<daemon::MeshVersion> mesh() const override {
+  std::optional<host::MeshVersion> mesh() const override {
     const ControlPlaneStatus status = control_plane_->status();
-    return daemon::MeshVersion{.replica = mesh_->backend().replica,
-                               .generation = status.generation,
-                               .hash = status.mesh_hash,
-                               .stale = freshness_->state().stale(),
-                               .admits = missing(status).empty() && !status.full};
+    return host::MeshVersion{.replica = mesh_->backend().replica,
+                             .generation = status.generation,
+                             .hash = status.mesh_hash,
+                             .stale = stale_->stale(),
+                             .admits = missing(status).empty() && !status.full};
   }
 
   // Objects that are left out, a CA that does not sign, an audit log that cannot be written. None
@@ -107,20 +107,19 @@ class Controller final : public daemon::Daemon {
   }
 
  private:
-  Status start_mesh(daemon::Startup& startup) {
+  Status start_mesh(host::Start& startup) {
     OSM_TRY(mesh_, Mesh::start(options_, runtime_, startup));
-    freshness_ =
-        std::make_unique<FreshnessWatch>(FreshnessOptions{.board = mesh_->board(),
-                                                          .replica = mesh_->backend().replica,
-                                                          .runtime = runtime_,
-                                                          .stale_after = options_.stale_after});
-    mesh_config_ = daemon::follow_log_level(mesh_->spec(), runtime_, options_.log_level);
+    OSM_TRY(stale_, host::StaleReplicaGuard::start({.board = mesh_->board(),
+                                                    .replica = mesh_->backend().replica,
+                                                    .runtime = runtime_,
+                                                    .stale_after = options_.stale_after}));
+    mesh_config_ = host::follow_log_level(mesh_->spec(), runtime_.json_log(), options_.log_level);
     return {};
   }
 
-  Status start_certificates(daemon::Startup& startup) {
+  Status start_certificates(host::Start& startup) {
     const daemon::LoadCaOptions ca{options_, runtime_, mesh_->backend(), mesh_->cluster()};
-    OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
+    OSM_TRY(auto own, startup.wait_for(host::kAuthority, [&] { return daemon::load_ca(ca); }));
     const RootRotationOptions rotation{
         .runtime = daemon::with_executors(runtime_, runtime_.executor, rotating_),
         .spec = mesh_->spec(),
@@ -132,12 +131,14 @@ class Controller final : public daemon::Daemon {
         .trust_domain = options_.trust_domain,
         .proxy_recall_interval = options_.proxy_recall_interval,
         .max_wait = options_.rotation_max_wait};
-    OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
-                                     [&] { return RootRotation::start(rotation); }));
+    OSM_TRY(roots_,
+            startup.wait_for(host::kRotationRecord, [&] { return RootRotation::start(rotation); }));
     auto issuer = roots_->issuer();
     signer_ = issuer.get();
     if (!options_.audit_log.empty()) {
-      OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
+      OSM_TRY(audit_,
+              host::open_audit_file(
+                  {.path = options_.audit_log, .setting = "--audit-log", .runtime = runtime_}));
     }
     manager_ = certificate::make_manager(
         {.issuer = std::move(issuer),
@@ -152,9 +153,9 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_control_plane(daemon::Startup& startup) {
+  Status start_control_plane(host::Start& startup) {
     // The control plane shows this certificate. It is kept here until the control plane keeps it.
-    OSM_TRY(const auto first, startup.wait_for(daemon::kAuthority, [this] {
+    OSM_TRY(const auto first, startup.wait_for(host::kAuthority, [this] {
       return certificate::KeptCertificate::issue(
           *manager_, certificate::controller_subject(roots_->trust_domains().controller,
                                                      options_.osm_namespace));
@@ -175,7 +176,7 @@ class Controller final : public daemon::Daemon {
                                  .replica = mesh_->backend().replica,
                                  .rebalance = options_.rebalance,
                                  .drained = &mesh_->drained(),
-                                 .admits = [this] { return freshness_->state().admits(); }}));
+                                 .admits = [this] { return stale_->admits(); }}));
     if (options_.on_kubernetes()) {
       OSM_TRY(upkeep_,
               MeshUpkeep::start({options_, runtime_, *mesh_, *control_plane_, *manager_, *roots_},
@@ -185,7 +186,7 @@ class Controller final : public daemon::Daemon {
     return {};
   }
 
-  Status start_servers(daemon::Startup& startup) {
+  Status start_servers(host::Start& startup) {
     net::AdminApiOptions api{.runtime = runtime_,
                              .control_plane = *control_plane_,
                              .spec = mesh_->spec(),
@@ -201,17 +202,17 @@ class Controller final : public daemon::Daemon {
                              .problems = [this] { return problems(); },
                              .version = kVersion,
                              .commit = kCommit};
-    OSM_TRY(join_, startup.wait_for(daemon::kAuthority, [&] {
+    OSM_TRY(join_, startup.wait_for(host::kAuthority, [&] {
       return JoinServer::start(options_, runtime_, *manager_, roots_->trust_domains().signing, api);
     }));
     const net::Handler admin_api = net::make_admin_api(api);
     OSM_TRY(admin_, net::HttpServer::start(
-                        daemon::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
+                        net::kAdminSocket.options({.unix_path = state_.file("admin.sock")}),
                         runtime_.asio(), administering_, admin_api, runtime_.log));
     if (upkeep_) OSM_TRY(upkeep_->serve_admin(admin_api));
     if (net::Address reached = options_.replica_address; !reached.host.empty()) {
-      reached.port = startup.http_address().port;
-      freshness_->announce(reached);
+      reached.port = startup.http_address()->port;
+      stale_->announce(reached);
     }
     return {};
   }
@@ -220,7 +221,7 @@ class Controller final : public daemon::Daemon {
   std::vector<std::string> missing(const ControlPlaneStatus& status) const {
     if (stopping_) return {"nothing: the controller is shutting down"};
     std::vector<std::string> missing = status.waiting_for;
-    if (const Status admits = freshness_->state().admits(); !admits.ok())
+    if (const Status admits = stale_->admits(); !admits.ok())
       missing.push_back(admits.error().message);
     if (missing.empty()) return missing;
     for (const Problem& problem : mesh_->backend().objects->list_problems())
@@ -229,20 +230,20 @@ class Controller final : public daemon::Daemon {
   }
 
   const Options options_;
-  const StateDir state_;
+  const host::StateDir state_;
   OwnRuntime& runtime_;
-  const GrpcLog grpc_log_{runtime_.log, runtime_.clock};
+  const Subscription grpc_log_ = route_grpc_log(runtime_.log, runtime_.clock);
   std::atomic<bool> stopping_{false};
 
   // Waits for the CAs of a rotation: issuing must not wait with it.
   net::Lane rotating_{runtime_.lanes(), {.name = "root rotation", .watched = true}};
 
   std::unique_ptr<Mesh> mesh_;
-  std::unique_ptr<FreshnessWatch> freshness_;
+  std::unique_ptr<host::StaleReplicaGuard> stale_;
   Subscription mesh_config_;
   std::unique_ptr<RootRotation> roots_;
   const certificate::Issuer* signer_ = nullptr;  // the manager's
-  std::unique_ptr<daemon::AuditLog> audit_;      // null: none is wanted
+  std::unique_ptr<host::AuditFile> audit_;       // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<ControlPlane> control_plane_;
   std::unique_ptr<MeshUpkeep> upkeep_;  // null: not on Kubernetes
@@ -256,8 +257,10 @@ class Controller final : public daemon::Daemon {
 // Failure: what is wrong and what to do, of the room it happened in. Blocking: until the API server
 // or etcd has answered, and the CA has signed.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
-                                              daemon::Startup& startup) {
-  OSM_TRY(StateDir state, StateDir::lock(options.state_dir));
+                                              host::Start& startup) {
+  OSM_TRY(auto state,
+          host::StateDir::lock(
+              {.path = options.state_dir, .program = "osm-controller", .setting = "--state-dir"}));
   auto controller = std::make_unique<Controller>(options, std::move(state), runtime);
   OSM_TRY(controller->start(startup));
   return std::unique_ptr<daemon::Daemon>(std::move(controller));
@@ -273,7 +276,7 @@ int main(int argc, char** argv) {
   // of the CPU while 10,000 proxies connected.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return osm::daemon::run({"osm-controller", options.log_level, options.http_address},
-                          [&](osm::OwnRuntime& runtime, osm::daemon::Startup& startup) {
+                          [&](osm::OwnRuntime& runtime, osm::host::Start& startup) {
                             if (options.reconcile_only)
                               return osm::controller::start_reconciler(options, runtime);
                             return osm::controller::start(options, runtime, startup);

@@ -1,7 +1,7 @@
 #include "join_server.hpp"
 
 #include "osm/net/join_api.hpp"
-#include "ports.hpp"
+#include "osm/net/ports.hpp"
 
 namespace osm::controller {
 
@@ -18,7 +18,7 @@ Result<std::unique_ptr<JoinServer>> JoinServer::start(const Options& options, Ow
   const certificate::Subject subject = net::join_subject(domain, options.osm_namespace);
   OSM_TRY(join->certificate_, certificate::KeptCertificate::issue(manager, subject));
   JoinServer& self = *join;
-  net::HttpServerOptions http = daemon::kJoinPort.options(listen);
+  net::HttpServerOptions http = net::kJoinPort.options(listen);
   http.keep_alive = false;
   http.tls = [&self] { return self.certificate_->load(); };
   auto server = net::HttpServer::start(http, runtime.asio(), join->asking_, net::make_join_api(api),

@@ -1,6 +1,12 @@
 #include "mesh.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "ca.hpp"
@@ -8,7 +14,7 @@
 #include "osm/etcd/backend.hpp"
 #include "osm/kubernetes/backend.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
-#include "state_dir.hpp"
+#include "process.hpp"
 
 namespace osm::controller {
 namespace {
@@ -16,16 +22,37 @@ namespace {
 constexpr Gauge kV1IdentitiesAccepted{"osm_v1_identities_accepted",
                                       "1 while workloads of OSM v1.2 are accepted"};
 
+// Failure: kStorage when `path` is no directory that can be read.
+Status check_mesh_dir(const std::string& path) {
+  const auto storage = [](std::string text) { return Error{ErrorCode::kStorage, std::move(text)}; };
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  if (!std::filesystem::exists(status))
+    return storage(
+        fmt::format("the mesh directory {} does not exist; create it (an empty one is an "
+                    "empty mesh) or correct --mesh-dir",
+                    path));
+  if (!std::filesystem::is_directory(status))
+    return storage(
+        fmt::format("--mesh-dir {} is not a directory; name the directory that holds the "
+                    "mesh's YAML files",
+                    path));
+  if (::access(path.c_str(), R_OK | X_OK) != 0)
+    return storage(fmt::format("the mesh directory {} cannot be read: {}; run as a user that may",
+                               path, std::generic_category().message(errno)));
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Mesh>> Mesh::start(const Options& options, OwnRuntime& runtime,
-                                          daemon::Startup& startup) {
+                                          host::Start& startup) {
   std::unique_ptr<Mesh> mesh(new Mesh(options, runtime));
   OSM_TRY(mesh->backend_, options.on_kubernetes()      ? mesh->on_kubernetes()
                           : !options.mesh_etcd.empty() ? mesh->in_etcd()
                                                        : mesh->in_directory());
   OSM_TRY(mesh->read());
-  OSM_TRY(mesh->board_, startup.wait_for(daemon::kRotationRecord, mesh->backend_.join));
+  OSM_TRY(mesh->board_, startup.wait_for(host::kRotationRecord, mesh->backend_.join));
   return mesh;
 }
 

@@ -10,6 +10,7 @@
 #include "machines.hpp"
 #include "options.hpp"
 #include "osm/endpoints_provider.hpp"
+#include "osm/host/start.hpp"
 #include "osm/inject/validator.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/mesh_spec.hpp"
@@ -18,10 +19,8 @@
 #include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/runtime/replica_board.hpp"
-#include "process.hpp"
 #include "remote_clusters.hpp"
 #include "remote_providers.hpp"
-#include "startup.hpp"
 
 namespace osm::controller {
 
@@ -30,7 +29,7 @@ class Mesh {
   // Lifetime: all outlive the mesh. Failure: the fault of the directory, the flags or the
   // kubeconfig, and the remedy. Blocking: with a CA in etcd, until etcd has answered.
   static Result<std::unique_ptr<Mesh>> start(const Options& options, OwnRuntime& runtime,
-                                             daemon::Startup& startup);
+                                             host::Start& startup);
 
   const Backend& backend() const { return backend_; }
   MeshSpec& spec() const { return *spec_; }
@@ -64,7 +63,7 @@ class Mesh {
 
   const Options& options_;
   OwnRuntime& runtime_;
-  const std::string replica_ = daemon::replica_name(runtime_.rng);
+  const std::string replica_ = host::replica_name(runtime_.rng);
   WatchedExecutor reading_{"objects of the mesh", runtime_.executor, runtime_.clock};
   std::unique_ptr<kubernetes::Cluster> cluster_;
   net::Lane watching_{runtime_.lanes(), {.name = "objects in etcd", .watched = true}};

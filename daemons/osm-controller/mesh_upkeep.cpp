@@ -4,9 +4,8 @@
 
 #include "daemon.hpp"
 #include "osm/kubernetes/admin_access.hpp"
-#include "ports.hpp"
-#include "process.hpp"
-#include "webhook.hpp"
+#include "osm/net/ports.hpp"
+#include "osm/net/webhook_server.hpp"
 
 namespace osm::controller {
 namespace {
@@ -17,16 +16,16 @@ constexpr const char* kValidatorService = "osm-validator";
 }  // namespace
 
 Result<std::unique_ptr<MeshUpkeep>> MeshUpkeep::start(const MeshUpkeepOptions& with,
-                                                      daemon::Startup& startup) {
+                                                      host::Start& startup) {
   std::unique_ptr<MeshUpkeep> out(new MeshUpkeep(with));
-  OSM_TRY(out->certificate_, startup.wait_for(daemon::kAuthority, [&] {
+  OSM_TRY(out->certificate_, startup.wait_for(host::kAuthority, [&] {
     return certificate::KeptCertificate::issue(with.manager,
                                                out->subject(with.roots.trust_domains()));
   }));
   const inject::Validator* const validator = with.mesh.validator();
   OSM_TRY(
       out->webhook_,
-      daemon::start_webhook(
+      net::start_webhook(
           {.address = with.options.validator_address,
            .path = "/validate",
            .review = [validator](const auto& request) { return validator->review(request.body); },
@@ -80,11 +79,10 @@ RotationParticipants MeshUpkeep::participants() const {
 }
 
 Status MeshUpkeep::serve_admin(net::Handler handler) {
-  net::HttpServerOptions http =
-      daemon::kRemoteAdminPort.options(with_.options.remote_admin_address);
+  net::HttpServerOptions http = net::kRemoteAdminPort.options(with_.options.remote_admin_address);
   http.check_head = kubernetes::require_admin_token({.cluster = *with_.mesh.cluster(),
                                                      .osm_namespace = with_.options.osm_namespace,
-                                                     .replica = daemon::host_name()});
+                                                     .replica = host::host_name()});
   http.keep_alive = false;
   http.tls = [this] { return certificate_->load(); };
   OSM_TRY(admin_, net::HttpServer::start(http, with_.runtime.asio(), asking_, std::move(handler),

@@ -13,6 +13,7 @@
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
+#include "osm/host/start.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http.hpp"
 #include "osm/net/http_server.hpp"
@@ -21,7 +22,6 @@
 #include "osm/runtime/lanes.hpp"
 #include "osm/runtime/own_runtime.hpp"
 #include "osm/values/trust_domains.hpp"
-#include "startup.hpp"
 
 namespace osm::controller {
 
@@ -40,7 +40,7 @@ class MeshUpkeep {
   // Failure: the CA's; kInvalidArgument (it cannot listen). Blocking: until certificates are
   // issued.
   static Result<std::unique_ptr<MeshUpkeep>> start(const MeshUpkeepOptions& with,
-                                                   daemon::Startup& startup);
+                                                   host::Start& startup);
 
   // Objects of the whole cluster that are missing or changed. Thread: any.
   std::vector<Problem> problems() const;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemons/version.hpp"
+#include "osm/host/stale_replica.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 
 namespace osm::controller {
@@ -172,7 +173,7 @@ int parse_options(int argc, char** argv, Options& options) {
                  "Seconds without an answer of the API server or etcd after which this replica is "
                  "stale: not ready, and no new proxies, while another replica is not (Kubernetes "
                  "and --mesh-etcd)")
-      ->check(CLI::Range(15, 3600));
+      ->check(CLI::Range(static_cast<int>(host::StaleReplicaGuard::kLeast.count()), 3600));
   app.add_flag("--rebalance", options.rebalance,
                "With many more proxies than other replicas, end some of their streams, a few at a "
                "time, so that they connect to another replica");

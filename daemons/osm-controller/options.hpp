@@ -9,7 +9,7 @@
 #include "mesh_options.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/net/address.hpp"
-#include "ports.hpp"
+#include "osm/net/ports.hpp"
 
 namespace osm::controller {
 
@@ -29,7 +29,7 @@ struct Options : daemon::MeshOptions {
   net::Address ads_address;
   std::string join_address;  // empty: machines do not join by token
   std::size_t ads_memory_mb = 1024;
-  ConnectionLimits ads_connections{.reserved_descriptors = daemon::kReservedDescriptors};
+  ConnectionLimits ads_connections{.reserved_descriptors = net::kReservedDescriptors};
   net::Address validator_address;     // of Kubernetes' webhook
   net::Address remote_admin_address;  // of the admin API, on Kubernetes
   std::chrono::seconds proxy_recall_interval{30};

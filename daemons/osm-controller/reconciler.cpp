@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "osm/host/start.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/runtime/lanes.hpp"
@@ -27,7 +28,7 @@ class Reconciling final : public daemon::Daemon {
     OSM_TRY(upkeep_, kubernetes::start_upkeep(
                          {.cluster = *cluster_,
                           .runtime = daemon::with_executors(runtime_, waiting_, waiting_),
-                          .replica = daemon::replica_name(runtime_.rng),
+                          .replica = host::replica_name(runtime_.rng),
                           .mesh_name = options.mesh_name,
                           .osm_namespace = options.osm_namespace,
                           .kinds_repair = kubernetes::Repair::kCreate,

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "audit_log.hpp"
 #include "base/watched_executor.hpp"
 #include "ca.hpp"
 #include "daemon.hpp"
@@ -16,17 +15,18 @@
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
+#include "osm/host/audit_file.hpp"
+#include "osm/host/start.hpp"
 #include "osm/inject/injector.hpp"
 #include "osm/kubernetes/backend.hpp"
 #include "osm/kubernetes/cluster.hpp"
 #include "osm/kubernetes/upkeep.hpp"
 #include "osm/net/http_server.hpp"
+#include "osm/net/webhook_server.hpp"
 #include "osm/runtime/lanes.hpp"
 #include "osm/runtime/replica_board.hpp"
 #include "osm/spec/object_mesh_spec.hpp"
 #include "process.hpp"
-#include "startup.hpp"
-#include "webhook.hpp"
 #include "write_secret.hpp"
 
 namespace osm::injector {
@@ -44,7 +44,7 @@ class Injector final : public daemon::Daemon {
     if (roots_) roots_->stop();
   }
 
-  Status start(daemon::Startup& startup) {
+  Status start(host::Start& startup) {
     OSM_TRY(start_cluster());
     OSM_TRY(start_certificates(startup));
     OSM_TRY(start_injector(startup));
@@ -124,14 +124,14 @@ class Injector final : public daemon::Daemon {
          .log = runtime_.log,
          .metrics = runtime_.metrics,
          .kept_config = {{*backend_.last_mesh_config, waiting(), false}}});  // a reader
-    mesh_config_ = daemon::follow_log_level(*spec_, runtime_, options_.log_level);
+    mesh_config_ = host::follow_log_level(*spec_, runtime_.json_log(), options_.log_level);
     return {};
   }
 
   // The CA that signs for the mesh, as its controllers agreed: the injector issues with it.
-  Status start_roots(daemon::Startup& startup) {
+  Status start_roots(host::Start& startup) {
     const daemon::LoadCaOptions ca{options_, runtime_, backend_, cluster_.get()};
-    OSM_TRY(auto own, startup.wait_for(daemon::kAuthority, [&] { return daemon::load_ca(ca); }));
+    OSM_TRY(auto own, startup.wait_for(host::kAuthority, [&] { return daemon::load_ca(ca); }));
     OSM_TRY(board_, backend_.join());
     const RootRotationOptions rotation{
         .runtime = waiting(),
@@ -142,19 +142,21 @@ class Injector final : public daemon::Daemon {
         .rules = daemon::root_rules(ca),
         .open = [ca](const auto& root) { return daemon::open_root(ca, root); },
         .trust_domain = options_.trust_domain};
-    OSM_TRY(roots_, startup.wait_for(daemon::kRotationRecord,
-                                     [&] { return RootRotation::start(rotation); }));
+    OSM_TRY(roots_,
+            startup.wait_for(host::kRotationRecord, [&] { return RootRotation::start(rotation); }));
     return {};
   }
 
-  Status start_certificates(daemon::Startup& startup) {
+  Status start_certificates(host::Start& startup) {
     OSM_TRY(start_roots(startup));
     if (!options_.audit_log.empty()) {
-      OSM_TRY(audit_, daemon::AuditLog::open(options_.audit_log, runtime_));
+      OSM_TRY(audit_,
+              host::open_audit_file(
+                  {.path = options_.audit_log, .setting = "--audit-log", .runtime = runtime_}));
     }
     manager_ = certificate::make_manager(
         {.issuer = roots_->issuer(), .runtime = runtime_, .audit = audit_.get()});
-    OSM_TRY(certificate_, startup.wait_for(daemon::kAuthority, [this] {
+    OSM_TRY(certificate_, startup.wait_for(host::kAuthority, [this] {
       return certificate::KeptCertificate::issue(*manager_,
                                                  webhook_subject(roots_->trust_domains()));
     }));
@@ -170,7 +172,7 @@ class Injector final : public daemon::Daemon {
     return certificate::webhook_subject(trust_domains.signing, kService, options_.osm_namespace);
   }
 
-  Status start_injector(daemon::Startup& startup) {
+  Status start_injector(host::Start& startup) {
     OSM_TRY(native_sidecars_, NativeSidecars::start(options_, *cluster_, reading(), startup));
     injector_ = inject::make_injector(
         {.certificates = *manager_,
@@ -201,14 +203,14 @@ class Injector final : public daemon::Daemon {
     const auto review = [this](const net::Request& request) {
       return injector_->review(request.body, request.client);
     };
-    OSM_TRY(webhook_, daemon::start_webhook({.address = options_.listen,
-                                             .path = "/mutate-pod-creation",
-                                             .review = review,
-                                             .certificate = *certificate_,
-                                             .client_ca_pem = options_.client_ca_pem,
-                                             .runtime = runtime_,
-                                             .handlers = admissions_,
-                                             .keep_alive = [this] { return !stopping_; }}));
+    OSM_TRY(webhook_, net::start_webhook({.address = options_.listen,
+                                          .path = "/mutate-pod-creation",
+                                          .review = review,
+                                          .certificate = *certificate_,
+                                          .client_ca_pem = options_.client_ca_pem,
+                                          .runtime = runtime_,
+                                          .handlers = admissions_,
+                                          .keep_alive = [this] { return !stopping_; }}));
     OSM_TRY(upkeep_,
             kubernetes::start_upkeep({.cluster = *cluster_,
                                       .runtime = upkeep(),
@@ -243,7 +245,7 @@ class Injector final : public daemon::Daemon {
 
   const Options options_;
   OwnRuntime& runtime_;
-  const std::string replica_ = daemon::replica_name(runtime_.rng);
+  const std::string replica_ = host::replica_name(runtime_.rng);
   std::atomic<bool> stopping_{false};
   net::Lane admissions_{
       runtime_.lanes(),
@@ -261,7 +263,7 @@ class Injector final : public daemon::Daemon {
   Subscription mesh_config_;
   std::unique_ptr<ReplicaBoard> board_;  // controllers wait until this replica acts on the record
   std::unique_ptr<RootRotation> roots_;
-  std::unique_ptr<daemon::AuditLog> audit_;  // null: none is wanted
+  std::unique_ptr<host::AuditFile> audit_;  // null: none is wanted
   std::unique_ptr<certificate::Manager> manager_;
   std::unique_ptr<certificate::KeptCertificate> certificate_;
   std::unique_ptr<NativeSidecars> native_sidecars_;
@@ -274,7 +276,7 @@ class Injector final : public daemon::Daemon {
 // Starts everything; it is ready once pods can be injected. Failure: what is wrong and what to do.
 // Blocking: until the API server has answered and the CA has signed.
 Result<std::unique_ptr<daemon::Daemon>> start(const Options& options, OwnRuntime& runtime,
-                                              daemon::Startup& startup) {
+                                              host::Start& startup) {
   auto injector = std::make_unique<Injector>(options, runtime);
   OSM_TRY(injector->start(startup));
   return std::unique_ptr<daemon::Daemon>(std::move(injector));
@@ -287,7 +289,7 @@ int main(int argc, char** argv) {
   osm::injector::Options options;
   if (const int code = osm::injector::parse_options(argc, argv, options); code >= 0) return code;
   return osm::daemon::run({"osm-injector", options.log_level, options.http_address},
-                          [&](osm::OwnRuntime& runtime, osm::daemon::Startup& startup) {
+                          [&](osm::OwnRuntime& runtime, osm::host::Start& startup) {
                             return osm::injector::start(options, runtime, startup);
                           });
 }

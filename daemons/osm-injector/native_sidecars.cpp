@@ -20,7 +20,7 @@ Result<int> read_version(kubernetes::Cluster& cluster) {
 Result<std::unique_ptr<NativeSidecars>> NativeSidecars::start(const Options& options,
                                                               kubernetes::Cluster& cluster,
                                                               const Runtime& runtime,
-                                                              daemon::Startup& startup) {
+                                                              host::Start& startup) {
   auto started = std::make_unique<NativeSidecars>();
   started->decided_ = options.native_sidecars;
   if (started->decided_) return started;

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "options.hpp"
+#include "osm/host/start.hpp"
 #include "osm/kubernetes/cluster.hpp"
-#include "startup.hpp"
 
 namespace osm::injector {
 
@@ -17,7 +17,7 @@ class NativeSidecars {
   static Result<std::unique_ptr<NativeSidecars>> start(const Options& options,
                                                        kubernetes::Cluster& cluster,
                                                        const Runtime& runtime,
-                                                       daemon::Startup& startup);
+                                                       host::Start& startup);
 
   // Thread: any. Blocking: no.
   bool wanted() const;

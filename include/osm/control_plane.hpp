@@ -46,8 +46,8 @@ struct Subject;
 struct ConnectionLimits {
   // 0: as many as the process may have descriptors, less those for everything else.
   std::size_t connections = 0;
-  // Descriptors for everything else, such as the host's own ports: connections of proxies leave so
-  // many, but half of the process's limit at most.
+  // Descriptors for everything else, such as the host's own ports (osm/net/ports.hpp): connections
+  // of proxies leave so many, but half of the process's limit at most.
   std::size_t reserved_descriptors = 128;
   // Connections that have not shown a certificate of the mesh: at most 10 seconds each.
   std::size_t unverified = 2000;
@@ -93,7 +93,7 @@ struct ControlPlaneOptions {
   DrainedMachines* drained = nullptr;
   // Asked before a proxy's new stream is admitted, and before a proxy's own certificate is renewed:
   // a failure refuses it, with its text; open streams go on. Thread: of the executor; must not
-  // block. Null: every proxy of the mesh is admitted.
+  // block. Null: every proxy is admitted. host::StaleReplicaGuard is for replicas.
   std::function<Status()> admits{};
 };
 

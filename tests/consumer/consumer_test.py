@@ -24,7 +24,7 @@ SOURCE = HERE.parent.parent
 GCC, CLANG = "g++", "clang++-16"
 C_COMPILERS = ("gcc", "clang-16")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
-PRODUCTS = "net vm dns azure kubernetes install cert_manager etcd vault remote admin machine c testing"
+PRODUCTS = "net vm dns azure kubernetes install cert_manager etcd vault remote admin host machine c testing"
 LIBRARIES = ["osm", *(f"osm_{product}" for product in PRODUCTS.split())]
 MODULES = [library.replace("_", "-") for library in LIBRARIES]  # of pkg-config
 C_HEADER = "osm/c/osm_c.h"
@@ -352,7 +352,7 @@ def find_package(place):
         work = place.fresh(f"find_package-{compiler}")
         configure(place, HERE / "find_package", work, compiler, prefix, f"-DBUILD_SHARED_LIBS={shared}")
         place.run("cmake", "--build", work, "-j2")
-        for name in ("front_door", "mesh", "machines", "agent", "chart"):
+        for name in ("front_door", "mesh", "machines", "agent", "chart", "host"):
             run_program(place, work / name)
             require(links_libosm(place, work / name) == (shared == "ON"), f"{name}: wrong flavour")
             say(f"find_package: {compiler} {'shared' if shared == 'ON' else 'static'} {name}")

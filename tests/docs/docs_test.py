@@ -41,6 +41,7 @@ TARGETS = {
     "etcd",
     "cert_manager",
     "admin",
+    "host",
     "machine",
     "c",
 }  # of CMake: osm::net

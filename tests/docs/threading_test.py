@@ -57,7 +57,7 @@ class Threads(unittest.TestCase):
             for slanted, name, bound in re.findall(r"(\*?)\b([A-Za-z][A-Za-z, ]*?)\*? (\d+)", table)
         }
         found = {"certificates and credentials": ("4", True)}  # `blocking`
-        for file in (ROOT / "daemons").rglob("*.[ch]pp"):
+        for file in (path for folder in ("daemons", "libosm/host") for path in (ROOT / folder).rglob("*.[ch]pp")):
             text = file.read_text()
             for name, bound, more in re.findall(r'\{\.name = "([^"]+)"(?:, \.bound = (\w+))?([^{}]*)\}', text):
                 if bound.startswith("k"):

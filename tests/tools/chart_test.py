@@ -233,7 +233,7 @@ class Chart(unittest.TestCase):
                 self.assertIn(said, error)
 
     def test_the_memory_limits_have_room_for_all_that_the_ports_may_hold_at_once(self):
-        header = (ROOT / "daemons/common/ports.hpp").read_text()
+        header = (ROOT / "include/osm/net/ports.hpp").read_text()
         bounds = {
             name: [int(base) << int(shift or 0) for base, shift in re.findall(r"(\d+)(?: << (\d+))?", numbers)]
             for name, numbers in re.findall(r"PortBounds k(\w+)\{([\d <,]+)\};", header)

@@ -1,4 +1,4 @@
-#include "base/freshness.hpp"
+#include "host/freshness.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/times.hpp"
 
-namespace osm::inline v1 {
+namespace osm::inline v1::host {
 
 void Freshness::confirmed(std::optional<SteadyTime> at) {
   const std::lock_guard lock(mutex_);
@@ -71,4 +71,4 @@ Status Freshness::admits() const {
           rfc3339(clock_.wall_now() - age), fresh->first)};
 }
 
-}  // namespace osm::inline v1
+}  // namespace osm::inline v1::host

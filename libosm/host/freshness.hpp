@@ -12,13 +12,12 @@
 #include <vector>
 
 #include "osm/clock.hpp"
-#include "osm/detail/api.hpp"
 #include "osm/result.hpp"
 
-namespace osm::inline v1 {
+namespace osm::inline v1::host {
 
 // Thread: any. Blocking: no.
-class OSM_API Freshness {
+class Freshness {
  public:
   // An answer of another replica counts for this time.
   static constexpr std::chrono::seconds kAnswerLife{15};
@@ -75,4 +74,4 @@ class OSM_API Freshness {
   std::map<std::string, Known> peers_;
 };
 
-}  // namespace osm::inline v1
+}  // namespace osm::inline v1::host

@@ -1,34 +1,36 @@
-// gRPC's own lines in the daemon's log, and gRPC's end.
-#pragma once
+#include "osm/runtime/grpc_log.hpp"
 
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "base/log_limit.hpp"
-#include "osm/clock.hpp"
-#include "osm/log.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1 {
+namespace {
 
-// gRPC's own lines (failed handshakes, mostly) as lines of the daemon's log, not beside it. gRPC's
-// log function is one per process: so is this. Outlives everything that uses gRPC.
+class GrpcLog;
+
+// gRPC's log function is one per process: so is this.
+std::atomic<GrpcLog*> grpc_log{nullptr};
+
 class GrpcLog {
  public:
   GrpcLog(LogSink& log, const Clock& clock) : log_(log), limits_(clock) {
-    present = this;
+    grpc_log = this;
     gpr_set_log_function([](gpr_log_func_args* line) {
-      if (GrpcLog* const self = present) self->write(*line);
+      if (GrpcLog* const self = grpc_log) self->write(*line);
     });
   }
-  // Ends gRPC, within a second. Its threads free handshakes and channels after its server has
-  // ended, and OpenSSL's state of a thread with them: the process must not end meanwhile.
+  // gRPC's threads free handshakes and channels after its server has ended, and OpenSSL's state of
+  // a thread with them.
   ~GrpcLog() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (grpc_is_initialized() != 0 && std::chrono::steady_clock::now() < deadline) {
@@ -37,13 +39,11 @@ class GrpcLog {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     gpr_set_log_function(nullptr);
-    present = nullptr;
+    grpc_log = nullptr;
   }
   GrpcLog(const GrpcLog&) = delete;
 
  private:
-  // Most errors of gRPC are failed handshakes of foreign clients: they are warnings here, and
-  // bounded, since anybody can cause them.
   void write(const gpr_log_func_args& line) {
     const LogLevel level =
         line.severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kWarning : LogLevel::kDebug;
@@ -57,11 +57,15 @@ class GrpcLog {
                  {{"detail", line.message}, {"left_out", std::to_string(*left_out)}});
   }
 
-  static inline std::atomic<GrpcLog*> present{nullptr};
-
   LogSink& log_;
   std::mutex mutex_;
   LogLimits<std::pair<std::string, int>> limits_;  // guarded by mutex_
 };
 
-}  // namespace osm::controller
+}  // namespace
+
+Subscription route_grpc_log(LogSink& log, const Clock& clock) {
+  return Subscription(std::make_shared<GrpcLog>(log, clock));
+}
+
+}  // namespace osm::inline v1

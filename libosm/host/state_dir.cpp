@@ -1,4 +1,4 @@
-#include "state_dir.hpp"
+#include "osm/host/state_dir.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/private_directory.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::host {
 namespace {
 
 std::string reason(int code) { return std::generic_category().message(code); }
@@ -31,25 +31,35 @@ std::string holder(int fd) {
 
 }  // namespace
 
-Result<StateDir> StateDir::lock(const std::string& path) {
+// Closing the descriptor unlocks the directory.
+class StateDir::Lock {
+ public:
+  explicit Lock(Descriptor file) : file_(std::move(file)) {}
+
+ private:
+  Descriptor file_;
+};
+
+Result<StateDir> StateDir::lock(const StateDirOptions& options) {
+  const std::string& path = options.path;
   // Others may look into it. Files with secrets have modes of their own.
   OSM_TRY(const Descriptor directory,
-          open_private_directory({"--state-dir", path, S_IWGRP | S_IWOTH}, 0));
+          open_private_directory({options.setting, path, S_IWGRP | S_IWOTH}, 0));
   const std::string file = path + "/lock";
   Descriptor opened(::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
                              S_IRUSR | S_IWUSR));
   if (!opened)
     return storage(
-        fmt::format("cannot open {}: {}; --state-dir must be a directory this user may "
-                    "write to, on a disk with space",
-                    file, reason(errno)));
+        fmt::format("cannot open {}: {}; {} must be a directory this user may write to, on a disk "
+                    "with space",
+                    file, reason(errno), options.setting));
   const int fd = opened.get();
-  StateDir locked(path, std::move(opened));
+  StateDir locked(path, std::make_unique<Lock>(std::move(opened)));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("another osm-controller{} uses the state directory {}; stop it, or "
-                             "give this one its own --state-dir",
-                             holder(fd), path)};
+                 fmt::format("another {}{} uses the state directory {}; stop it, or give this one "
+                             "its own {}",
+                             options.program, holder(fd), path, options.setting)};
   }
   const std::string id = std::to_string(::getpid()) + '\n';
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, id.data(), id.size(), 0) < 0)
@@ -57,23 +67,11 @@ Result<StateDir> StateDir::lock(const std::string& path) {
   return locked;
 }
 
-Status check_mesh_dir(const std::string& path) {
-  std::error_code failed;
-  const auto status = std::filesystem::status(path, failed);
-  if (!std::filesystem::exists(status))
-    return storage(
-        fmt::format("the mesh directory {} does not exist; create it (an empty one is an "
-                    "empty mesh) or correct --mesh-dir",
-                    path));
-  if (!std::filesystem::is_directory(status))
-    return storage(
-        fmt::format("--mesh-dir {} is not a directory; name the directory that holds the "
-                    "mesh's YAML files",
-                    path));
-  if (::access(path.c_str(), R_OK | X_OK) != 0)
-    return storage(fmt::format("the mesh directory {} cannot be read: {}; run as a user that may",
-                               path, reason(errno)));
-  return {};
-}
+StateDir::StateDir(std::string path, std::unique_ptr<Lock> lock)
+    : path_(std::move(path)), lock_(std::move(lock)) {}
 
-}  // namespace osm::controller
+StateDir::~StateDir() = default;
+StateDir::StateDir(StateDir&&) noexcept = default;
+StateDir& StateDir::operator=(StateDir&&) noexcept = default;
+
+}  // namespace osm::inline v1::host

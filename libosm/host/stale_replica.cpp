@@ -1,11 +1,17 @@
-#include "freshness_watch.hpp"
+#include "osm/host/stale_replica.hpp"
 
+#include <fmt/format.h>
+
+#include <optional>
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/strand.hpp"
+#include "host/freshness.hpp"
 #include "osm/net/http_client.hpp"
+#include "osm/runtime/lanes.hpp"
 
-namespace osm::controller {
+namespace osm::inline v1::host {
 namespace {
 
 constexpr Gauge kReplicaStaleness{
@@ -17,17 +23,35 @@ constexpr std::chrono::seconds kTurn{2};
 constexpr std::chrono::milliseconds kAnswerTime{1000};
 constexpr std::size_t kMaxAnswer = 4096;
 
-}  // namespace
+class FreshnessWatch final : public StaleReplicaGuard {
+ public:
+  explicit FreshnessWatch(const StaleReplicaOptions& options);
+  ~FreshnessWatch() override { strand_.stop(); }
 
-FreshnessWatch::FreshnessWatch(const FreshnessOptions& options)
+  void announce(const net::Address& address) override;
+  bool stale() const override { return freshness_.stale(); }
+  Status admits() const override { return freshness_.admits(); }
+
+ private:
+  void tick();
+  void ask_others();
+  std::optional<Freshness::Answer> ask(const Freshness::Peer& peer) const;
+
+  const StaleReplicaOptions options_;
+  Freshness freshness_;
+  bool refusing_ = false;
+  net::Lane waiting_;  // waits for other replicas
+  Strand strand_;
+  Subscription timer_;
+};
+
+FreshnessWatch::FreshnessWatch(const StaleReplicaOptions& options)
     : options_(options),
       freshness_(options.runtime.clock, options.stale_after),
       waiting_(options.runtime.lanes(), {.name = "other replicas"}),
       strand_(waiting_) {
   if (options_.board != nullptr) strand_.post([this] { tick(); });
 }
-
-FreshnessWatch::~FreshnessWatch() { strand_.stop(); }
 
 void FreshnessWatch::announce(const net::Address& address) {
   if (options_.board == nullptr) return;
@@ -79,4 +103,15 @@ std::optional<Freshness::Answer> FreshnessWatch::ask(const Freshness::Peer& peer
                            .admits = bool_at(*said, "admits").value_or(false)};
 }
 
-}  // namespace osm::controller
+}  // namespace
+
+Result<std::unique_ptr<StaleReplicaGuard>> StaleReplicaGuard::start(
+    const StaleReplicaOptions& options) {
+  if (options.stale_after < kLeast)
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("stale_after: {} seconds are too few; set {} or more",
+                             options.stale_after.count(), kLeast.count())};
+  return std::unique_ptr<StaleReplicaGuard>(std::make_unique<FreshnessWatch>(options));
+}
+
+}  // namespace osm::inline v1::host

@@ -1,12 +1,13 @@
 // A stale replica refuses proxies while another one is fresh and admits them, and serves when none
 // does.
-#include "base/freshness.hpp"
+#include "host/freshness.hpp"
 
 #include <doctest/doctest.h>
 
 #include "osm/testing/manual_clock.hpp"
 
 using namespace osm;
+using host::Freshness;
 using namespace std::chrono_literals;
 
 namespace {
