@@ -136,6 +136,8 @@ Result<Backend> make_backend(const BackendOptions& given) {
   }
   OSM_TRY(backend.drained_machines,
           open_record("drained machines", "/drained-machines", options.etcd));
+  OSM_TRY(backend.issued_certificates,
+          open_record("issued certificates", "/issued-certificates", options.etcd));
   OSM_TRY(backend.root_rotation, open_rotation(options.etcd));
   OSM_TRY(backend.join_tokens, open_record("tokens of machines", "/join-tokens", options.etcd));
   backend.ca_store = [etcd = given.etcd](const CaPlace& place) {
