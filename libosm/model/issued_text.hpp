@@ -29,7 +29,7 @@ template <class Map>
 WallTime seconds_at(const Map& map, std::string_view name) {
   using std::chrono::seconds;
   constexpr auto kLatest = std::chrono::duration_cast<seconds>(WallTime::duration::max()).count();
-  return WallTime(seconds(std::clamp(number_at(map, name), -kLatest, kLatest)));
+  return WallTime(seconds(std::clamp(v1::number_at(map, name), -kLatest, kLatest)));
 }
 
 // All but `claimed`, with times in seconds since 1970.
