@@ -176,7 +176,6 @@ class Controller final : public daemon::Daemon {
                                  .replica = mesh_->backend().replica,
                                  .rebalance = options_.rebalance,
                                  .drained = &mesh_->drained(),
-                                 .issued = &mesh_->issued(),
                                  .admits = [this] { return stale_->admits(); }}));
     if (options_.on_kubernetes()) {
       OSM_TRY(upkeep_,
@@ -200,11 +199,9 @@ class Controller final : public daemon::Daemon {
                              .root_rotation = roots_.get(),
                              .join_tokens = mesh_->backend().join_tokens.get(),
                              .drained = &mesh_->drained(),
-                             .issued = &mesh_->issued(),
                              .problems = [this] { return problems(); },
                              .version = kVersion,
                              .commit = kCommit};
-    if (upkeep_) api.pod_certificates = [this] { return upkeep_->pod_certificates(); };
     OSM_TRY(join_, startup.wait_for(host::kAuthority, [&] {
       return JoinServer::start(options_, runtime_, *manager_, roots_->trust_domains().signing, api);
     }));

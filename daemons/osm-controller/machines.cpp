@@ -17,11 +17,10 @@ Result<std::unique_ptr<Machines>> Machines::start(const Options& options, OwnRun
                                                   const Backend& backend, MeshSpec& spec,
                                                   Executor& records) {
   std::unique_ptr<Machines> out(new Machines(runtime.lanes()));
-  const Runtime recording = daemon::with_executors(runtime, runtime.executor, records);
   out->drained_ = vm::make_drained_machines(
-      {.record = *backend.drained_machines, .runtime = recording, .interval = backend.read_every});
-  out->issued_ =
-      make_issued_certificates({.record = *backend.issued_certificates, .runtime = recording});
+      {.record = *backend.drained_machines,
+       .runtime = daemon::with_executors(runtime, runtime.executor, records),
+       .interval = backend.read_every});
   ObjectStore& store = *backend.objects;
   const Runtime waiting = daemon::with_executors(runtime, runtime.executor, out->resolving_);
   out->vms_ = vm::make_vm_provider({.store = store,

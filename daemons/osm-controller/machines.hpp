@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "options.hpp"
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/endpoints_provider.hpp"
 #include "osm/mesh_spec.hpp"
 #include "osm/providers/drained_machines.hpp"
@@ -25,7 +24,7 @@ namespace osm::controller {
 
 class Machines {
  public:
-  // `records` waits for the records of machines. Lifetime: all outlive it.
+  // `records` waits for the record of drained machines. Lifetime: all outlive it.
   // Failure: kInvalidArgument, an option and its remedy. Blocking: until the record was asked.
   static Result<std::unique_ptr<Machines>> start(const Options& options, OwnRuntime& runtime,
                                                  const Backend& backend, MeshSpec& spec,
@@ -36,7 +35,6 @@ class Machines {
   std::vector<ProviderEntry> providers();
   std::vector<WorkloadProvider*> workload_providers();
   DrainedMachines& drained() { return *drained_; }
-  IssuedCertificates& issued() { return *issued_; }
 
  private:
   explicit Machines(net::Lanes& lanes) : resolving_(lanes, {.name = "name servers"}) {}
@@ -47,7 +45,6 @@ class Machines {
   std::unique_ptr<ResourceResolver> dns_resolver_;
   std::unique_ptr<ResourceResolver> azure_resolver_;  // null: without --azure-config
   std::unique_ptr<DrainedMachines> drained_;
-  std::unique_ptr<IssuedCertificates> issued_;
   std::unique_ptr<vm::VmProvider> vms_;
   std::unique_ptr<dns::DnsProvider> dns_;
   std::unique_ptr<azure::AzureProvider> azure_;

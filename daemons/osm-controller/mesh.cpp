@@ -153,7 +153,6 @@ std::vector<WorkloadProvider*> Mesh::workload_providers() const {
 
 std::vector<Problem> Mesh::problems() const {
   std::vector<Problem> out = clusters_->problems();
-  if (auto fault = machines_->issued().problem()) out.push_back(*std::move(fault));
   if (cluster_ || !board_) return out;
   if (const auto known = board_->read("roots"); !known.ok())
     out.insert(out.begin(), {.code = known.error().code,

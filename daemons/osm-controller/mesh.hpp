@@ -37,8 +37,6 @@ class Mesh {
   const inject::Validator* validator() const { return validator_.get(); }
   // The machines that `osm vm drain` took out of their Services.
   DrainedMachines& drained() const { return machines_->drained(); }
-  // The certificates of machines, of all controllers.
-  IssuedCertificates& issued() const { return machines_->issued(); }
   // The machines among the workloads, which `osm vm bootstrap` asks for.
   const WorkloadProvider& machines() const { return *all_machines_; }
   kubernetes::Cluster* cluster() const { return cluster_.get(); }  // null: not on Kubernetes
@@ -51,7 +49,7 @@ class Mesh {
 
   // For parts that wait for the API server or etcd: issuing certificates must not wait with them.
   Runtime waiting() { return daemon::with_executors(runtime_, waiting_, waiting_); }
-  // Other replicas and clusters that are not known, and a record that fails. Thread: any.
+  // Other replicas and clusters that are not known. Thread: any.
   std::vector<Problem> problems() const;
   // Failure: reading the mesh's objects hangs. Thread: any. Blocking: no.
   Status reads() const { return reading_.check(); }
@@ -70,7 +68,7 @@ class Mesh {
   std::unique_ptr<kubernetes::Cluster> cluster_;
   net::Lane watching_{runtime_.lanes(), {.name = "objects in etcd", .watched = true}};
   // Not watched: some records are files, and a restart brings back no disk that stands still.
-  net::Lane records_{runtime_.lanes(), {.name = "records", .bound = 4}};
+  net::Lane records_{runtime_.lanes(), {.name = "records", .bound = 3}};
   net::Lane waiting_{
       runtime_.lanes(),
       options_.on_kubernetes()

@@ -65,11 +65,6 @@ std::vector<Problem> MeshUpkeep::problems() const {
   return upkeep_ ? upkeep_->problems() : std::vector<Problem>();
 }
 
-std::optional<std::vector<IssuedCertificate>> MeshUpkeep::pod_certificates() const {
-  const std::lock_guard lock(upkeep_mutex_);
-  return upkeep_ ? upkeep_->pod_certificates() : std::nullopt;
-}
-
 certificate::Subject MeshUpkeep::subject(const TrustDomains& trust_domains) const {
   return certificate::webhook_subject(trust_domains.signing, kValidatorService,
                                       with_.options.osm_namespace);

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "mesh.hpp"
@@ -45,8 +44,6 @@ class MeshUpkeep {
 
   // Objects of the whole cluster that are missing or changed. Thread: any.
   std::vector<Problem> problems() const;
-  // As kubernetes::Upkeep's. Thread: any.
-  std::optional<std::vector<IssuedCertificate>> pod_certificates() const;
   // For RootRotation::follow(), which stops before this upkeep.
   RotationParticipants participants() const;
 

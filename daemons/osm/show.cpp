@@ -149,22 +149,6 @@ std::string show_certificates(const json::value& answer) {
   return table({"COMMON NAME", "USE", "IDENTITY", "ENDS", "FINGERPRINT"}, rows);
 }
 
-std::string show_issued(const json::value& answer) {
-  const std::vector<Row> rows = rows_of(
-      answer, "certificates",
-      {"common_name", "kind", "spiffe_id", "serial_number", "not_before", "not_after", "claimed"});
-  std::string out =
-      rows.empty()
-          ? "No proxy has a certificate that is valid.\n"
-          : table({"COMMON NAME", "KIND", "IDENTITY", "SERIAL NUMBER", "BEGINS", "ENDS", "CLAIMED"},
-                  rows);
-  if (is_true(answer, "dropped"))
-    out += "Older certificates that are valid are left out: the record is full.\n";
-  if (bool_at(answer, "pods") == false)
-    out += "Certificates of pods are left out: no controller has read their Secrets yet.\n";
-  return out;
-}
-
 std::string show_roots(const json::value& answer) {
   std::vector<Row> rows = rows_of(answer, "roots",
                                   {"name", "state", "role", "trust_domain", "since", "not_after",

@@ -20,8 +20,6 @@ std::string show_explanation(const boost::json::value& answer);
 std::string show_problems(const boost::json::value& answer);
 std::string show_providers(const boost::json::value& answer);
 std::string show_certificates(const boost::json::value& answer);
-// Certificates of proxies, of the answer to ?all=true.
-std::string show_issued(const boost::json::value& answer);
 std::string show_roots(const boost::json::value& answer);
 std::string show_denied(const boost::json::value& answer);
 // Findings of `osm check`: the faults first.

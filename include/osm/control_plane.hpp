@@ -27,16 +27,15 @@
 namespace osm::inline v1 {
 
 // Include the header of each one that you use.
-class DrainedMachines;     // osm/providers/drained_machines.hpp
-class IssuedCertificates;  // osm/certificate/issued_certificates.hpp
-class MeshCataloger;       // osm/mesh_cataloger.hpp
-class MeshSpec;            // osm/mesh_spec.hpp
-class ReplicaBoard;        // osm/runtime/replica_board.hpp
-class ResourceHook;        // osm/resource_hook.hpp, which includes Envoy's protos
-class RootRotation;        // osm/certificate/root_rotation.hpp
-struct ObjectStatus;       // osm/values/object_status.hpp
-struct Proxy;              // osm/values/proxy.hpp
-namespace certificate {    // osm/certificate/manager.hpp
+class DrainedMachines;   // osm/providers/drained_machines.hpp
+class MeshCataloger;     // osm/mesh_cataloger.hpp
+class MeshSpec;          // osm/mesh_spec.hpp
+class ReplicaBoard;      // osm/runtime/replica_board.hpp
+class ResourceHook;      // osm/resource_hook.hpp, which includes Envoy's protos
+class RootRotation;      // osm/certificate/root_rotation.hpp
+struct ObjectStatus;     // osm/values/object_status.hpp
+struct Proxy;            // osm/values/proxy.hpp
+namespace certificate {  // osm/certificate/manager.hpp
 class Manager;
 struct Certificate;
 struct Subject;
@@ -80,19 +79,18 @@ struct ControlPlaneOptions {
   RootRotation* root_rotation = nullptr;
   // Limit of gRPC's memory for connections, calls and messages. Beyond it gRPC cancels streams.
   std::size_t max_transport_bytes = std::size_t{1} << 30;
-  // Replicas that share the mesh's objects (ReplicaBoard::confirmed_at) report their proxies: each
-  // answers for all, and notices a certificate that two of them serve. Null: there is one replica.
+  // Replicas that share the mesh's objects (ReplicaBoard::confirmed_at) report their proxies, so
+  // that each answers for all. All notice a certificate that is in use at two of them, and find
+  // refused objects sooner. Null: this is the only replica.
   ReplicaBoard* board = nullptr;
-  // Name of this replica. A response has "<replica>/<generation>/<hash>" of its mesh as its
-  // control_plane.identifier.
+  // Name of this replica. Each response has "<replica>/<generation>/<hash>" of the mesh that it was
+  // made from as its control_plane.identifier.
   std::string replica = "osm-controller";
   // True: a replica with many more proxies than the others on the board ends some of their streams,
   // a few at a time, so that they connect to another one.
   bool rebalance = false;
   // Takes machines out of their Services that ask for it (`osm vm leave`). Null: none is served.
   DrainedMachines* drained = nullptr;
-  // Told of certificates that are issued to proxies or shown by machines. Null: nobody is told.
-  IssuedCertificates* issued = nullptr;
   // Asked before a proxy's new stream is admitted, and before a proxy's own certificate is renewed:
   // a failure refuses it, with its text; open streams go on. Thread: of the executor; must not
   // block. Null: every proxy is admitted. host::StaleReplicaGuard is for replicas.
@@ -137,14 +135,16 @@ class OSM_API ControlPlane {
 
   // "HOST:PORT" with the real port; empty: it does not listen. Thread: any. Blocking: no.
   virtual std::string ads_address() const = 0;
+
   // The catalog of the mesh. Thread: any. Lifetime: the control plane's.
   virtual MeshCataloger& catalog() const = 0;
+
   // Thread: any. Blocking: no.
   virtual ControlPlaneStatus status() const = 0;
 
-  // Calls `on_change` when the mesh, status().problems, the connected proxies or what they have
-  // acknowledged may have changed: once for several changes. Thread: of the executor, one call at a
-  // time; must not block. Lifetime: until the handle dies.
+  // Calls `on_change` whenever the mesh, status().problems, the connected proxies or what they have
+  // acknowledged may have changed. One call may stand for several changes. Thread: of the executor,
+  // one call at a time; must not block. Lifetime: until the handle dies.
   virtual Subscription subscribe(std::function<void()> on_change) = 0;
 
   // Subject of the proxy of `workload`. A certificate request for that proxy must name exactly this

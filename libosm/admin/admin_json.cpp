@@ -118,18 +118,6 @@ json::object to_json(const certificate::Certificate& certificate) {
           {"not_after", time_text(certificate.not_after)}};
 }
 
-json::object to_json(const IssuedCertificate& certificate) {
-  return {{"common_name", certificate.common_name.str()},
-          {"spiffe_id", certificate.spiffe_id.str()},
-          {"kind", certificate.kind == WorkloadKind::kPod ? "pod" : "machine"},
-          {"uuid", certificate.proxy_id.str()},
-          {"serial_number", certificate.serial_number},
-          {"issuer", certificate.issuer},
-          {"not_before", time_text(certificate.not_before)},
-          {"not_after", time_text(certificate.not_after)},
-          {"claimed", certificate.claimed}};
-}
-
 json::object to_json(const Problem& problem) {
   return {{"code", error_code_text(problem.code)},
           {"severity", severity_text(severity_of(problem.code))},

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/utf8.hpp"
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/clock.hpp"
@@ -29,7 +28,6 @@ namespace osm::inline v1::admin {
 boost::json::object to_json(const Proxy& proxy, SteadyTime now);
 boost::json::object to_json(const certificate::ProxyCertificate& certificate);
 boost::json::object to_json(const certificate::Certificate& certificate);
-boost::json::object to_json(const IssuedCertificate& certificate);
 boost::json::object to_json(const Problem& problem);
 boost::json::object to_json(const RootStatus& root);
 boost::json::object to_json(const DistrustEffect& effect);

@@ -1,11 +1,9 @@
 #include "admin/handlers.hpp"
 
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "admin/admin_json.hpp"
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
@@ -24,33 +22,6 @@ std::string_view state_of(const ProviderStatus& provider) {
   if (!provider.failure.empty()) return "failed";
   if (!provider.synced) return "not synced";
   return provider.stale ? "stale" : "current";
-}
-
-// A pod's certificate is claimed if a controller knows its proxy by it.
-void claim(std::vector<IssuedCertificate>& pods, const MeshCataloger& catalog) {
-  const auto name_of = [](const auto& one) {
-    return std::pair(one.common_name, std::chrono::floor<std::chrono::seconds>(one.not_after));
-  };
-  std::set<std::pair<CommonName, std::chrono::sys_seconds>> claimed;
-  for (const certificate::ProxyCertificate& one : catalog.list_proxy_certificates())
-    if (one.claimed) claimed.insert(name_of(one));
-  for (IssuedCertificate& one : pods) one.claimed = claimed.contains(name_of(one));
-}
-
-// Those of proxies, of all controllers.
-Result<net::Response> list_issued(const net::AdminApiOptions& options) {
-  if (!options.issued)
-    return Error{ErrorCode::kNotFound, "this control plane records no certificates that it issues"};
-  OSM_TRY(const IssuedCertificateList issued, options.issued->list());
-  json::array certificates = list(issued.certificates);
-  auto pods = options.pod_certificates ? options.pod_certificates() : std::nullopt;
-  if (pods) {
-    claim(*pods, options.control_plane.catalog());
-    for (const IssuedCertificate& one : *pods) certificates.push_back(to_json(one));
-  }
-  json::object all{{"certificates", std::move(certificates)}, {"dropped", issued.dropped}};
-  if (options.pod_certificates) all["pods"] = pods.has_value();
-  return answer(all);
 }
 
 }  // namespace
@@ -75,11 +46,7 @@ Result<net::Response> config_dump(const net::AdminApiOptions& options,
   return net::json_response(std::move(dump));
 }
 
-Result<net::Response> list_certificates(const net::AdminApiOptions& options,
-                                        const net::Request& request) {
-  if (const auto all = request.query.find("all");
-      all != request.query.end() && all->second == "true")
-    return list_issued(options);
+Result<net::Response> list_certificates(const net::AdminApiOptions& options, const net::Request&) {
   json::array certificates;
   for (const auto& certificate : options.certificates.list_certificates())
     certificates.push_back(to_json(*certificate));

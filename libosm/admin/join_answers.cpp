@@ -44,19 +44,17 @@ void merge(json::object& into, const json::object& other) {
   }
 }
 
-// Makes one of the objects of a list that have the same text in this member.
+// Makes one of the objects of a list that have the same name.
 void merge_by(json::object& answer, std::string_view list, std::string_view name) {
-  std::map<std::string, std::size_t> places;
-  json::array merged;
+  std::map<std::string, json::object> by_name;
   for (const json::value& item : list_at(answer, list)) {
     const json::object* fields = item.if_object();
     if (fields == nullptr) continue;
-    const auto [at, added] = places.emplace(text_at(*fields, name), merged.size());
-    if (added)
-      merged.push_back(item);
-    else
-      merge(merged[at->second].get_object(), *fields);
+    const auto [at, added] = by_name.emplace(text_at(*fields, name), *fields);
+    if (!added) merge(at->second, *fields);
   }
+  json::array merged;
+  for (auto& [key, item] : by_name) merged.push_back(std::move(item));
   answer[list] = std::move(merged);
 }
 
@@ -113,7 +111,6 @@ std::string join_answers(const AdminRoute& route, const std::vector<ReplicaAnswe
   // A certificate is claimed if its proxy is connected to any controller.
   if (route.merge == AdminMerge::kOwnProxies) merge_by(joined, "expected", "common_name");
   if (route.merge == AdminMerge::kUniteByName) merge_by(joined, route.fields, "name");
-  if (route.merge == AdminMerge::kUniteBySerial) merge_by(joined, route.fields, "serial_number");
   return json::serialize(joined);
 }
 

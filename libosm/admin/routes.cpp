@@ -39,7 +39,7 @@ constexpr Route kRoutes[] = {
     {{"GET", "/v1/objects", kFirst, "objects"}, admin::list_objects},
     {{"POST", "/v1/objects/apply", kFirst, "written objects"}, admin::apply_objects},
     {{"POST", "/v1/objects/delete", kFirst, "written objects"}, admin::delete_objects},
-    {{"GET", "/v1/certificates", kUniteBySerial, "certificates"}, admin::list_certificates},
+    {{"GET", "/v1/certificates", kUnite, "certificates"}, admin::list_certificates},
     {{"POST", "/v1/certificates/rotate", kFirst,
       "common_name spiffe_id usage serial_number fingerprint not_before not_after"},
      admin::rotate},

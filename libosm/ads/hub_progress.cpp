@@ -226,10 +226,6 @@ Hub::View Hub::view(const Stream& stream) const {
   view.proxy.services = stream.workload->workload.services;
   view.proxy.peer_address = stream.peer.address;
   view.proxy.connected_at = stream.connected_at;
-  view.proxy.certificate_spiffe_id =
-      model::proxy_spiffe_id(stream.peer.trust_domain, stream.peer.identity);
-  view.proxy.certificate_serial_number = stream.peer.serial_number;
-  view.proxy.certificate_not_before = stream.peer.not_before;
   view.proxy.certificate_not_after = stream.peer.not_after;
   view.proxy.certificate_served_until = admission_.served_until(stream.peer);
   view.proxy.xds = stream.session->variant();

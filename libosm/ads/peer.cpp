@@ -18,7 +18,6 @@ bool read_facts(const std::string& pem, Peer& peer) {
   peer.not_before = *not_before;
   peer.not_after = *not_after;
   peer.issuer_key_id = openssl::issuer_key_id(**leaf);
-  peer.serial_number = openssl::hex_of(*X509_get0_serialNumber(leaf->get()));
   return true;
 }
 

@@ -21,7 +21,6 @@ struct Peer {
   WallTime not_after;
   std::string issuer_key_id{};  // authorityKeyIdentifier, hex: the CA key that signed it
   TrustDomain trust_domain{};   // trust domain of its identity
-  std::string serial_number{};  // hex
 
   model::ProxyKey key() const { return {identity.account.ns, identity.id, identity.kind}; }
 };

@@ -17,7 +17,6 @@ Result<Backend> make_directory_backend(const DirectoryBackendOptions& options) {
   backend.last_mesh_config = make_file_record(state + "/mesh-config.json");
   backend.join_tokens = make_file_record(state + "/join-tokens.json");
   backend.drained_machines = make_file_record(state + "/drained-machines.json");
-  backend.issued_certificates = make_file_record(state + "/issued-certificates.json");
   backend.ca_store = [state](const CaPlace& place) {
     return certificate::open_directory_ca_store(
         state + (place.root == kOwnRoot ? "/ca" : "/roots/" + place.root));

@@ -63,8 +63,7 @@ class MeshCatalog final : public ReplicaCatalog {
       : spec_(options.spec),
         snapshots_(options.snapshots),
         clock_(options.clock),
-        elsewhere_(options.elsewhere),
-        on_connected_(options.on_connected) {
+        elsewhere_(options.elsewhere) {
     snapshots_subscription_ = snapshots_.subscribe([this](const SnapshotPtr& snapshot) {
       for (const model::ProxyKey& proxy : snapshot->changes.workloads)
         if (!snapshot->workloads.find(proxy)) proxies_.forget(proxy);
@@ -147,10 +146,7 @@ class MeshCatalog final : public ReplicaCatalog {
   void expect_proxy(const certificate::ProxyCertificate& certificate) override {
     proxies_.expect(certificate, clock_.wall_now());
   }
-  void register_proxy(const Proxy& proxy) override {
-    proxies_.connected(proxy);
-    if (on_connected_) on_connected_(proxy);
-  }
+  void register_proxy(const Proxy& proxy) override { proxies_.connected(proxy); }
   void unregister_proxy(const ProxyId& id) override {
     const auto proxy = proxies_.disconnected(id);
     if (!proxy) return;
@@ -308,7 +304,6 @@ class MeshCatalog final : public ReplicaCatalog {
   SnapshotCell<model::MeshSnapshot>& snapshots_;
   const Clock& clock_;
   const std::function<ProxiesElsewhere()> elsewhere_;
-  const std::function<void(const Proxy&)> on_connected_;
   ConnectedProxies proxies_;
   Subscription snapshots_subscription_;  // last: its callback uses the others
 };

@@ -27,8 +27,6 @@ struct MeshCatalogOptions {
   const Clock& clock;  // certificates that expired unclaimed are no longer listed
   // Null: there are no other replicas.
   std::function<ProxiesElsewhere()> elsewhere{};
-  // Called with each proxy that connected to this replica; must not block. Null: nobody is told.
-  std::function<void(const Proxy&)> on_connected{};
 };
 
 // The catalog of one replica.

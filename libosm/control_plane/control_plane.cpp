@@ -24,7 +24,6 @@
 #include "model/names.hpp"
 #include "nack_provenance/nack_provenance.hpp"
 #include "nack_provenance/verdicts.hpp"
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/certificate/kept_certificate.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "root_rotation/target.hpp"
@@ -58,8 +57,7 @@ class Impl final : public ControlPlane, private root_rotation::Target {
         catalog_(catalog::make_mesh_catalog({.spec = options.spec,
                                              .snapshots = loop_.snapshots(),
                                              .clock = options.runtime.clock,
-                                             .elsewhere = [this] { return elsewhere(); },
-                                             .on_connected = claims(options.issued)})),
+                                             .elsewhere = [this] { return elsewhere(); }})),
         verdicts_(options.osm_namespace, [this](const ObjectKey& key) { return concerned(key); }),
         reporting_("reports to other replicas", options.runtime.blocking, options.runtime.clock),
         journal_("list of problems", options.runtime.executor, options.runtime.clock,
@@ -334,23 +332,6 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     };
   }
 
-  // A machine's certificate that the record lacks is added: its proxy holds it. The record has no
-  // certificates of pods, which are in Secrets.
-  static std::function<void(const Proxy&)> claims(IssuedCertificates* issued) {
-    if (issued == nullptr) return {};
-    return [issued](const Proxy& proxy) {
-      if (proxy.kind != WorkloadKind::kMachine) return;
-      issued->add({.common_name = proxy.common_name,
-                   .spiffe_id = proxy.certificate_spiffe_id,
-                   .proxy_id = proxy.id,
-                   .kind = proxy.kind,
-                   .serial_number = proxy.certificate_serial_number,
-                   .not_before = proxy.certificate_not_before,
-                   .not_after = proxy.certificate_not_after,
-                   .claimed = true});
-    };
-  }
-
   // Failure: kPermissionDenied (a Denylist), the CA's. Blocking: until the CA answers.
   Result<certificate::CertificatePtr> certify_proxy(const Workload& workload,
                                                     const std::string& request_pem,
@@ -359,22 +340,11 @@ class Impl final : public ControlPlane, private root_rotation::Target {
     OSM_TRY(not_denied(workload));
     const certificate::Subject subject = proxy_subject(workload);
     auto issued = options_.certificates.certify_request(subject, request_pem, validity, requester);
-    if (issued.ok()) {
-      const certificate::Certificate& made = **issued;
+    if (issued.ok())
       catalog_->expect_proxy({.common_name = subject.common_name,
                               .proxy_id = workload.proxy_id,
                               .ns = workload.name.ns,
-                              .not_after = made.not_after});
-      if (options_.issued)
-        options_.issued->add({.common_name = subject.common_name,
-                              .spiffe_id = subject.spiffe_id,
-                              .proxy_id = workload.proxy_id,
-                              .kind = workload.kind,
-                              .serial_number = made.serial_number,
-                              .issuer = made.issuer_id,
-                              .not_before = made.not_before,
-                              .not_after = made.not_after});
-    }
+                              .not_after = (*issued)->not_after});
     reports_.touch();
     return issued;
   }

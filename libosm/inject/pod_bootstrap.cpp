@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <boost/json.hpp>
 #include <chrono>
 #include <utility>
 
 #include "base/digest.hpp"
-#include "base/json.hpp"
 #include "base/times.hpp"
 #include "inject/pod_names.hpp"
 #include "inject/refusal.hpp"
-#include "model/issued_text.hpp"
 #include "model/names.hpp"
 #include "osm/certificate/request.hpp"
 
@@ -86,28 +83,9 @@ std::map<std::string, std::string> annotations_of(const certificate::Certificate
                                                   const std::string& trust_bundle_pem,
                                                   const TrustDomains& trust_domain,
                                                   std::chrono::seconds validity) {
-  const IssuedCertificate issued{.common_name = certificate.subject.common_name,
-                                 .spiffe_id = certificate.subject.spiffe_id,
-                                 .proxy_id = {},
-                                 .kind = WorkloadKind::kPod,
-                                 .serial_number = certificate.serial_number,
-                                 .issuer = certificate.issuer_id,
-                                 .not_before = certificate.not_before,
-                                 .not_after = certificate.not_after};
   return {{kCertificateSourceAnnotation,
            certificate_source(certificate.issuer_id, trust_bundle_pem, trust_domain, validity)},
-          {kRenewCertificateAfterAnnotation, rfc3339(renew_after(certificate, validity))},
-          {kCertificateAnnotation, boost::json::serialize(model::encode_issued(issued))}};
-}
-
-std::optional<IssuedCertificate> issued_pod_certificate(const std::string& annotation) {
-  const auto parsed = parse_json_object(annotation, "the annotation");
-  auto issued = parsed.ok() ? model::decode_issued(*parsed) : std::nullopt;
-  if (!issued || issued->kind != WorkloadKind::kPod) return std::nullopt;
-  const auto proxy = model::parse_proxy_spiffe_id(model::trust_domain_of(issued->spiffe_id),
-                                                  issued->spiffe_id.str());
-  issued->common_name = model::pod_common_name(issued->proxy_id, proxy->account.ns);
-  return issued;
+          {kRenewCertificateAfterAnnotation, rfc3339(renew_after(certificate, validity))}};
 }
 
 Result<PodCertificate> issue_pod_certificate(certificate::Manager& manager,

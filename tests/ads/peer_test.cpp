@@ -41,17 +41,6 @@ TEST_SUITE("ads::identify_peer") {
     }
   }
 
-  TEST_CASE_FIXTURE(Fixture, "a peer has the serial number and the times of its certificate") {
-    const CertificatePtr shown = ca.proxy(kClientId, translate_test::kClient);
-    const auto peer = identify_peer(
-        {kDomain},
-        {{"spiffe://cluster.local" + kPath}, "name", shown->chain_pem, "ipv4:10.0.0.7:1"});
-    REQUIRE(peer.ok());
-    CHECK(peer->serial_number == shown->serial_number);
-    CHECK(peer->not_before == shown->not_before);
-    CHECK(peer->not_after == shown->not_after);
-  }
-
   TEST_CASE_FIXTURE(Fixture, "a SPIFFE id of another trust domain or form is no proxy's") {
     for (const std::string& uri : {
              "spiffe://old.example" + kPath,

@@ -109,9 +109,8 @@ struct BackendRig : kubernetes_test::UpkeepFixture {
   // `open` makes the backend of a replica of the same mesh.
   void check_contract(const std::function<Backend(const std::string& replica)>& open,
                       bool is_alone = false) {
-    for (const auto record :
-         {&Backend::root_rotation, &Backend::last_mesh_config, &Backend::join_tokens,
-          &Backend::drained_machines, &Backend::issued_certificates})
+    for (const auto record : {&Backend::root_rotation, &Backend::last_mesh_config,
+                              &Backend::join_tokens, &Backend::drained_machines})
       check_record_contract([&] {
         Backend backend = open("a");
         return std::move(backend.*record);
@@ -169,9 +168,8 @@ TEST_SUITE("Backend") {
     const Backend backend = in_directory("a");
     CHECK(backend.objects_in == folder.file("mesh"));
     CHECK_FALSE(backend.writer);
-    for (const char* name :
-         {"rotation.json", "mesh-config.json", "join-tokens.json", "drained-machines.json",
-          "issued-certificates.json", "ca/ca.pem", "roots/next/ca.pem"})
+    for (const char* name : {"rotation.json", "mesh-config.json", "join-tokens.json",
+                             "drained-machines.json", "ca/ca.pem", "roots/next/ca.pem"})
       CHECK_MESSAGE(has_file(name), name);
   }
 
@@ -180,9 +178,8 @@ TEST_SUITE("Backend") {
     const Backend backend = in_etcd("a");
     CHECK(backend.objects_in == "etcd:/osm");
     CHECK(backend.writer);
-    for (const char* key :
-         {"/osm/ca", "/osm/ca/roots/next", "/osm/ca/rotation", "/osm/ca/join-tokens",
-          "/osm/ca/drained-machines", "/osm/ca/issued-certificates", "/osm/mesh-config"})
+    for (const char* key : {"/osm/ca", "/osm/ca/roots/next", "/osm/ca/rotation",
+                            "/osm/ca/join-tokens", "/osm/ca/drained-machines", "/osm/mesh-config"})
       CHECK_MESSAGE(has_key(key), key);
     CHECK(in_etcd("a").join().value()->confirmed_at());
   }
@@ -192,8 +189,8 @@ TEST_SUITE("Backend") {
     const Backend backend = on_kubernetes("a");
     CHECK(backend.objects_in == "kubernetes");
     CHECK_FALSE(backend.writer);
-    for (const char* name : {"osm-root-rotation", "osm-last-mesh-config", "osm-join-tokens",
-                             "osm-drained-machines", "osm-issued-certificates"})
+    for (const char* name :
+         {"osm-root-rotation", "osm-last-mesh-config", "osm-join-tokens", "osm-drained-machines"})
       CHECK_MESSAGE(!api.at(kubernetes::kConfigMaps, "osm-system", name).empty(), name);
     for (const char* name : {"osm-ca-bundle", "next-ca"})
       CHECK_MESSAGE(!api.at(kubernetes::kSecrets, "osm-system", name).empty(), name);
@@ -202,9 +199,8 @@ TEST_SUITE("Backend") {
   TEST_CASE_FIXTURE(BackendRig, "a directory with the rest in etcd keeps the contract") {
     check_contract([this](const auto& replica) { return mixed(replica); });
     CHECK(mixed("a").objects_in == folder.file("mesh"));
-    for (const char* key :
-         {"/osm/ca", "/osm/ca/roots/next", "/osm/ca/rotation", "/osm/ca/join-tokens",
-          "/osm/ca/drained-machines", "/osm/ca/issued-certificates"})
+    for (const char* key : {"/osm/ca", "/osm/ca/roots/next", "/osm/ca/rotation",
+                            "/osm/ca/join-tokens", "/osm/ca/drained-machines"})
       CHECK_MESSAGE(has_key(key), key);
     CHECK(has_file("mesh-config.json"));
     CHECK_FALSE(has_file("rotation.json"));

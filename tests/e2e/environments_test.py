@@ -55,12 +55,6 @@ def explanation(answer):
     return answer["verdict"], ways, [(s["step"], s["effect"], s["object"]) for s in steps]
 
 
-def claimed(answer):
-    """Accounts of the certificates with which a proxy has connected."""
-    identities = [c["spiffe_id"] for c in answer["certificates"] if c["claimed"]]
-    return sorted({"/".join(identity.split("/")[-2:]) for identity in identities})
-
-
 def owners(answer):
     """[object, code, the owner of its address] of all problems but one."""
     told = [p for p in answer["problems"] if p["object"] != DANGLING[1]]
@@ -307,14 +301,6 @@ class EnvironmentsTest:
         asked = Command("certificate list -o json", certificates)
         found = {name for at in self.mesh.controllers for name in self.ask(asked, at)[1]}
         self.assertEqual(sorted(found), CERTIFICATES)
-
-    def test_certificates_of_proxies_are_listed_after_a_restart_of_all_controllers(self):
-        listed = Command("certificate list --all -o json", claimed, (0, ["shop/api", "shop/web"]))
-        self.expect(listed)
-        for proxy in (self.web, self.api):
-            proxy.close()
-        self.mesh.restart()
-        self.expect(listed)
 
     def test_objects_are_written_by_the_command_or_it_names_the_way(self):
         apply = Command("apply -f -", str, (0, "TrafficTarget shop/more created\n"), json.dumps(MORE))

@@ -3,17 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <boost/json.hpp>
-#include <chrono>
 #include <iterator>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "embedding/host.hpp"
-#include "osm/certificate/request.hpp"
-#include "osm/mesh_cataloger.hpp"
 #include "osm/net/admin_api.hpp"
 #include "osm/net/admin_routes.hpp"
 
@@ -83,77 +79,6 @@ TEST_SUITE("net::admin_routes") {
     }
   }
 
-  TEST_CASE("certificates of machines and pods are claimed once their proxies have connected") {
-    osm::testing::ThreadExecutor executor(2);
-    Host host(executor);
-    REQUIRE(host.serves());
-    const Workload machine{{"shop", "vm"},
-                           ProxyId("6ba7b810-9dad-41d1-80b4-00c04fd430c8"),
-                           {"shop", "a"},
-                           "10.1.0.1",
-                           {},
-                           {}};
-    const auto made = certificate::make_request(host.mesh->proxy_subject(machine));
-    REQUIRE(made.ok());
-    const auto issued =
-        host.mesh->issue_proxy_certificate(machine, made->request_pem, std::chrono::hours(1));
-    REQUIRE(issued.ok());
-    const WallTime now = host.clock.wall_now();
-    IssuedCertificate pod{.common_name = CommonName("pod-1.shop"),
-                          .spiffe_id = SpiffeId("spiffe://one.example/osm/pod/1/shop/b"),
-                          .proxy_id = ProxyId("6ba7b810-9dad-41d1-80b4-00c04fd430c9"),
-                          .kind = WorkloadKind::kPod,
-                          .serial_number = "b1",
-                          .not_before = now,
-                          .not_after = now + std::chrono::hours(2)};
-    IssuedCertificate idle = pod;
-    idle.common_name = CommonName("pod-2.shop");
-    idle.serial_number = "b2";
-    std::optional<std::vector<IssuedCertificate>> pods;
-    const net::Handler api = net::make_admin_api(
-        {.runtime = {executor, executor, host.clock, host.rng, host.log, host.metrics},
-         .control_plane = *host.mesh,
-         .spec = host.spec,
-         .certificates = *host.certificates,
-         .issued = host.issued.get(),
-         .pod_certificates = [&] { return pods; }});
-    const auto ask = [&] {
-      net::Request request = net::parse_target("/v1/certificates?all=true").value();
-      request.method = "GET";
-      const net::Response response = api(request);
-      REQUIRE_MESSAGE(response.status == 200, response.body);
-      return json::parse(response.body).as_object();
-    };
-    const auto claims = [&] {
-      std::string told;
-      for (const json::value& one : ask().at("certificates").as_array())
-        told += std::string(one.at("kind").as_string()) +
-                (one.at("claimed").as_bool() ? ": claimed, " : ": unclaimed, ");
-      return told;
-    };
-    CHECK(claims() == "machine: unclaimed, ");
-    CHECK_FALSE(ask().at("pods").as_bool());
-    pods = {pod, idle};
-    CHECK(claims() == "machine: unclaimed, pod: unclaimed, pod: unclaimed, ");
-    CHECK(ask().at("pods").as_bool());
-
-    Proxy proxy;
-    proxy.id = machine.proxy_id;
-    proxy.common_name = (*issued)->subject.common_name;
-    proxy.certificate_spiffe_id = (*issued)->subject.spiffe_id;
-    proxy.certificate_serial_number = (*issued)->serial_number;
-    proxy.certificate_not_before = (*issued)->not_before;
-    proxy.certificate_not_after = (*issued)->not_after;
-    host.mesh->catalog().register_proxy(proxy);
-    proxy.id = pod.proxy_id;
-    proxy.kind = WorkloadKind::kPod;
-    proxy.common_name = pod.common_name;
-    proxy.certificate_serial_number = pod.serial_number;
-    proxy.certificate_not_after = pod.not_after;
-    host.mesh->catalog().register_proxy(proxy);
-    CHECK(claims() == "machine: claimed, pod: claimed, pod: unclaimed, ");
-  }
-
   TEST_CASE("a route is there once, and a request that changes something goes to one controller") {
     std::set<std::string> seen;
     for (const net::AdminRoute& route : net::admin_routes()) {
@@ -171,6 +96,9 @@ TEST_SUITE("net::admin_routes") {
     CHECK(joined("/v1/problems", {R"({"problems":[{"code":"x"},{"code":"y"}]})",
                                   R"({"problems":[{"code":"y"},{"code":"z"}]})"}) ==
           R"({"problems":[{"code":"x"},{"code":"y"},{"code":"z"}]})");
+    CHECK(joined("/v1/certificates",
+                 {R"({"certificates":["1"]})", R"({"certificates":["2","1"]})"}) ==
+          R"({"certificates":["1","2"]})");
     CHECK(joined("/v1/vm/drained",
                  {R"({"drained":1,"controllers":1})", R"({"drained":0,"controllers":1})"}) ==
           R"({"drained":1,"controllers":2})");
@@ -192,17 +120,7 @@ TEST_SUITE("net::admin_routes") {
         joined("/v1/roots", {R"({"roots":[{"name":"old","waiting_for":""}]})",
                              R"({"roots":[{"name":"old","waiting_for":"3 proxies"},)"
                              R"({"name":"new","waiting_for":""}]})"}) ==
-        R"({"roots":[{"name":"old","waiting_for":"3 proxies"},{"name":"new","waiting_for":""}]})");
-  }
-
-  TEST_CASE("a certificate is claimed if one controller knows that") {
-    CHECK(joined("/v1/certificates",
-                 {R"({"certificates":[{"serial_number":"2","issuer":"","claimed":true},)"
-                  R"({"serial_number":"3"}],"dropped":false})",
-                  R"({"certificates":[{"serial_number":"1"},)"
-                  R"({"serial_number":"2","issuer":"ca","claimed":false}],"dropped":true})"}) ==
-          R"({"certificates":[{"serial_number":"2","issuer":"ca","claimed":true},)"
-          R"({"serial_number":"3"},{"serial_number":"1"}],"dropped":true})");
+        R"({"roots":[{"name":"new","waiting_for":""},{"name":"old","waiting_for":"3 proxies"}]})");
   }
 
   TEST_CASE("a proxy is told of by its own controller, or by others if that one is silent") {

@@ -10,7 +10,6 @@
 
 #include "lib/temporary_directory.hpp"
 #include "osm/certificate/directory_ca.hpp"
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/certificate/make_manager.hpp"
 #include "osm/control_plane.hpp"
 #include "osm/runtime/system.hpp"
@@ -36,8 +35,6 @@ struct Host {
     REQUIRE(ca.ok());
     certificates =
         certificate::make_manager({*std::move(ca), {executor, executor, clock, rng, log, metrics}});
-    issued = make_issued_certificates(
-        {.record = *record, .runtime = {executor, executor, clock, rng, log, metrics}});
     Service service;
     service.name = {"shop", domain_name.substr(0, domain_name.find('.'))};
     service.cluster_ip = "10.96.0.1";
@@ -61,8 +58,6 @@ struct Host {
   osm::testing::MemoryMeshSpec spec;
   osm::testing::MemoryEndpointsProvider provider{"memory"};
   std::unique_ptr<certificate::Manager> certificates;
-  std::unique_ptr<TextRecord> record = make_file_record(directory.file("issued.json"));
-  std::unique_ptr<IssuedCertificates> issued;
   std::unique_ptr<ControlPlane> mesh;
 };
 
@@ -74,8 +69,7 @@ inline Result<std::unique_ptr<ControlPlane>> start(Host& host, const std::string
        .certificates = *host.certificates,
        .runtime = {host.executor, host.executor, host.clock, host.rng, host.log, host.metrics},
        .trust_domain = host.domain,
-       .ads_address = address,
-       .issued = host.issued.get()});
+       .ads_address = address});
 }
 
 }  // namespace osm::embedding_test

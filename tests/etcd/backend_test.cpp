@@ -84,18 +84,6 @@ TEST_SUITE("etcd::Backend::drained_machines") {
   }
 }
 
-TEST_SUITE("etcd::Backend::issued_certificates") {
-  TEST_CASE_FIXTURE(Fixture, "a record as large as it may become is read again") {
-    const auto record = std::move(backend().issued_certificates);
-    const std::string large(900'100, 'x');
-    REQUIRE(record->store({large, ""}).ok());
-    const auto read = record->load();
-    REQUIRE_MESSAGE(read.ok(), read.error().text());
-    CHECK(read->text == large);
-    CHECK(has_key("/osm/ca/issued-certificates"));
-  }
-}
-
 TEST_SUITE("etcd::Backend::root_rotation") {
   TEST_CASE_FIXTURE(Fixture, "the contract of records is kept") {
     osm::testing::check_record_contract([&] { return open(); });

@@ -144,19 +144,8 @@ void add_certificate(CLI::App& root, Flags& flags) {
   CLI::App* group =
       root.add_subcommand("certificate", "Certificates of the controller, and the mesh's roots")
           ->require_subcommand(1);
-  auto all = std::make_shared<bool>(false);
-  CLI::App* const list = command(*group, flags, "list", "Names, identities and expiry; no keys",
-                                 "osm certificate list\n"
-                                 "  osm certificate list --all");
-  list->add_flag("--all", *all,
-                 "Certificates of proxies that are valid, also those that no proxy has connected\n"
-                 "with, in place of the controllers' own and those of services");
-  list->callback([&flags, all] {
-    const AdminClient client = flags.client();
-    flags.exit_code =
-        *all ? print(flags, client.get("/v1/certificates", {{"all", "true"}}), show_issued)
-             : print(flags, client.get("/v1/certificates"), show_certificates);
-  });
+  query(*group, flags, "list", "Names, identities and expiry; no keys", "osm certificate list",
+        "/v1/certificates", show_certificates);
   query(*group, flags, "status",
         "States of the mesh's roots, and the proxies that a\n"
         "rotation waits for",

@@ -33,9 +33,9 @@ struct BackendOptions {
 };
 
 // The CA of a MeshRootCertificate is in the key "<etcd.key>/roots/<name>". Records are in the keys
-// "<etcd.key>/rotation", "/join-tokens", "/drained-machines", "/issued-certificates", and
-// "<objects_key>/mesh-config". A store() of a record whose answer was lost may be followed by a
-// kConflict, though the text was stored: load() shows it.
+// "<etcd.key>/rotation", "/join-tokens", "/drained-machines", and "<objects_key>/mesh-config". A
+// store() of a record whose answer was lost may be followed by a kConflict, though the text was
+// stored: load() shows it.
 //
 // A replica on the board has a key "<etcd.key>/replicas/<replica>" under a lease of 15 s, which it
 // renews every 5 s, and reads the others' keys every second. While it holds a handle of stand(), it

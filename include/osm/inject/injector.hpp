@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/detail/api.hpp"
 #include "osm/ids.hpp"
@@ -46,13 +45,11 @@ struct BootstrapSecret {
   std::vector<BootstrapFile> files;  // each becomes one entry of `data`
 };
 
-// Annotations of a bootstrap Secret: certificate_source() of its proxy certificate, the time to
-// renew it, and the text that issued_pod_certificate() reads. The time is RFC 3339 in UTC without
-// fractions, so that times compare as text.
+// Annotations of a bootstrap Secret: certificate_source() of its proxy certificate, and the time to
+// renew it. The time is RFC 3339 in UTC without fractions, so that times compare as text.
 inline constexpr const char* kCertificateSourceAnnotation = "openservicemesh.io/certificate-source";
 inline constexpr const char* kRenewCertificateAfterAnnotation =
     "openservicemesh.io/renew-certificate-after";
-inline constexpr const char* kCertificateAnnotation = "openservicemesh.io/certificate";
 
 // Hex text that identifies a CA (Issuer::id()) together with the trust bundle, the trust domains
 // and the validity in effect (MeshConfig's of proxy certificates). It holds no secret. Failure:
@@ -61,10 +58,6 @@ OSM_API std::string certificate_source(const std::string& issuer_id,
                                        const std::string& trust_bundle_pem,
                                        const TrustDomains& trust_domain,
                                        std::chrono::seconds validity);
-
-// Reads kCertificateAnnotation, which others may have written. Result: the certificate, unclaimed,
-// with a pod's names; nullopt: it is none. Thread: any. Blocking: no.
-OSM_API std::optional<IssuedCertificate> issued_pod_certificate(const std::string& annotation);
 
 // The part of a bootstrap Secret that depends on the pod's proxy certificate.
 struct PodCertificate {

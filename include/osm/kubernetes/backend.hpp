@@ -18,9 +18,9 @@ struct BackendOptions {
   bool injects = false;
 };
 
-// Records are in the ConfigMaps osm-root-rotation, osm-last-mesh-config, osm-join-tokens,
-// osm-drained-machines and osm-issued-certificates of `osm_namespace`, CAs in its Secrets. While
-// osm-last-mesh-config has a text, no preset makes another MeshConfig.
+// Records are in the ConfigMaps osm-root-rotation, osm-last-mesh-config, osm-join-tokens and
+// osm-drained-machines of `osm_namespace`, CAs in its Secrets. While osm-last-mesh-config has a
+// text, no preset makes another MeshConfig.
 // Failure: none until they are read; then of a record also kPermissionDenied, naming the rule that
 // is missing; of ca_store() kInvalidArgument (`secret` is empty); of join() as
 // make_replica_board(). Thread: any. Blocking: no.

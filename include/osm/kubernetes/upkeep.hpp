@@ -19,7 +19,6 @@
 #include <string>
 #include <vector>
 
-#include "osm/certificate/issued_certificates.hpp"
 #include "osm/certificate/manager.hpp"
 #include "osm/certificate/root_rotation.hpp"
 #include "osm/control_plane.hpp"
@@ -142,11 +141,6 @@ class OSM_API Upkeep {
   // trust bundle changed.
   // Thread: any. Blocking: no.
   virtual std::optional<std::size_t> stale_secrets() const = 0;
-
-  // The newest proxy certificate of each Pod, by the annotation of its bootstrap Secret, without
-  // those that have ended; none is claimed. nullopt: not known, because this replica does not lead,
-  // or has not listed the Secrets yet. Thread: any. Blocking: no.
-  virtual std::optional<std::vector<IssuedCertificate>> pod_certificates() const = 0;
 };
 
 // Lifetime: everything borrowed outlives the board.

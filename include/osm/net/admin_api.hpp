@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +18,11 @@
 namespace osm::inline v1 {
 class ControlPlane;
 class DrainedMachines;
-class IssuedCertificates;
 class MeshSpec;
 class ObjectStore;
 class RootRotation;
 class TextRecord;
 class WorkloadProvider;
-struct IssuedCertificate;
 namespace certificate {
 class Manager;
 }
@@ -61,10 +58,6 @@ struct AdminApiOptions {
   std::uint16_t join_port = 0;
   std::string join_server_name{};
   DrainedMachines* drained = nullptr;  // for `osm vm drain`; null: machines are not drained here
-  // For `osm certificate list --all`; null: it is refused. `pod_certificates`: those of pods, as
-  // kubernetes::Upkeep has them; null: the mesh has no pods here. Thread: any.
-  IssuedCertificates* issued = nullptr;
-  std::function<std::optional<std::vector<IssuedCertificate>>()> pod_certificates{};
   // Replaces the control plane's problems, to add the host's own. Thread: any.
   std::function<std::vector<Problem>()> problems{};
   std::string version{};  // version of the host's program; `osm version` shows both

@@ -19,7 +19,6 @@ enum class AdminMerge {
   kUnite,
   kUniteOfEach,  // the same; each item of the list, the only field, has its controller as `replica`
   kUniteByName,  // as kUnite; items of the list, the only field, with the same `name` become one
-  kUniteBySerial,  // the same, with the same `serial_number`
   // The same as kUnite, each proxy as its own controller tells of it. Each tells of all proxies.
   kOwnProxies,
 };

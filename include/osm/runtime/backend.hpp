@@ -47,8 +47,7 @@ struct Backend {
   std::unique_ptr<TextRecord> last_mesh_config{};  // spec::KeptConfigOptions; null as `objects`
   // net::AdminApiOptions::join_tokens. Whoever may write it can become any machine of the mesh.
   std::unique_ptr<TextRecord> join_tokens{};
-  std::unique_ptr<TextRecord> drained_machines{};     // osm/providers/drained_machines.hpp
-  std::unique_ptr<TextRecord> issued_certificates{};  // osm/certificate/issued_certificates.hpp
+  std::unique_ptr<TextRecord> drained_machines{};  // osm/providers/drained_machines.hpp
   // Pause between two readings of a record that others write.
   std::chrono::seconds read_every{1};
 
@@ -71,9 +70,9 @@ struct DirectoryBackendOptions {
 };
 
 // The backend of a controller that is alone. Its records are "<state_dir>/rotation.json",
-// "mesh-config.json", "join-tokens.json", "drained-machines.json", "issued-certificates.json" and
-// "first-seen.json", and its CAs are in "ca" and "roots/<name>". Failure: as
-// spec::make_directory_store(). Thread: any. Blocking: no.
+// "mesh-config.json", "join-tokens.json", "drained-machines.json" and "first-seen.json", and its
+// CAs are in "ca" and "roots/<name>". Failure: as spec::make_directory_store(). Thread: any.
+// Blocking: no.
 OSM_API Result<Backend> make_directory_backend(const DirectoryBackendOptions& options);
 
 }  // namespace osm::inline v1

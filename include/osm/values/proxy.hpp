@@ -56,8 +56,8 @@ struct ProxyTypeState {
   std::optional<SteadyTime> sent_at;  // time of the pending response
 };
 
-// Of a proxy at another replica, `peer_address`, `connected_at`, the certificate's identity, serial
-// number and beginning, and the versions and nonces of `types` are not known.
+// Of a proxy at another replica, `peer_address`, `connected_at` and the versions and nonces of
+// `types` are not known.
 struct Proxy {
   ProxyId id;
   CommonName common_name;
@@ -67,9 +67,6 @@ struct Proxy {
   std::vector<ServiceName> services;
   std::string peer_address;
   WallTime connected_at;
-  SpiffeId certificate_spiffe_id;
-  std::string certificate_serial_number;  // hex
-  WallTime certificate_not_before;
   WallTime certificate_not_after;
   // From then on its streams are refused, and the certificate may only renew itself.
   WallTime certificate_served_until;

@@ -19,8 +19,7 @@
 namespace osm::inline v1::etcd {
 namespace {
 
-constexpr std::chrono::milliseconds kDeadline{2000};       // a lease lives 15 s
-constexpr std::size_t kMaxRecordAnswer = 4 * 1024 * 1024;  // a value has 1.5 MiB, here in base64
+constexpr std::chrono::milliseconds kDeadline{2000};  // a lease lives 15 s
 
 namespace json = boost::json;
 
@@ -36,16 +35,16 @@ class EtcdRecord final : public TextRecord {
 
   Result<Text> load() override {
     Text stored;
-    const Status read = gateway_->post(
-        Question{"kv/range", json::serialize(json::object{{"key", key_}}), kMaxRecordAnswer},
-        [&](json::object& answer) -> Status {
-          const json::array& pairs = list_at(answer, "kvs");
-          if (pairs.empty()) return {};  // zero is left out
-          auto text = from_base64(text_at(pairs.front(), "value"));
-          if (!text) return not_etcd();
-          stored = {*std::move(text), text_at(pairs.front(), "mod_revision")};
-          return {};
-        });
+    const Status read =
+        gateway_->post("kv/range", json::serialize(json::object{{"key", key_}}),
+                       [&](json::object& answer) -> Status {
+                         const json::array& pairs = list_at(answer, "kvs");
+                         if (pairs.empty()) return {};  // zero is left out
+                         auto text = from_base64(text_at(pairs.front(), "value"));
+                         if (!text) return not_etcd();
+                         stored = {*std::move(text), text_at(pairs.front(), "mod_revision")};
+                         return {};
+                       });
     if (!read.ok()) return failed(read.error());
     return stored;
   }
@@ -137,8 +136,6 @@ Result<Backend> make_backend(const BackendOptions& given) {
   }
   OSM_TRY(backend.drained_machines,
           open_record("drained machines", "/drained-machines", options.etcd));
-  OSM_TRY(backend.issued_certificates,
-          open_record("issued certificates", "/issued-certificates", options.etcd));
   OSM_TRY(backend.root_rotation, open_rotation(options.etcd));
   OSM_TRY(backend.join_tokens, open_record("tokens of machines", "/join-tokens", options.etcd));
   backend.ca_store = [etcd = given.etcd](const CaPlace& place) {

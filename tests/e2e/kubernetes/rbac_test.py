@@ -98,7 +98,6 @@ BY_NAME = {
         ("configmaps", SYSTEM, "osm-root-rotation"): {"get", "patch"},
         ("configmaps", SYSTEM, "osm-last-mesh-config"): {"get", "patch"},
         ("configmaps", SYSTEM, "osm-drained-machines"): {"get", "patch"},
-        ("configmaps", SYSTEM, "osm-issued-certificates"): {"get", "patch"},
         ("secrets", SYSTEM, "osm-ca-bundle"): {"get"},
         ("leases.coordination.k8s.io", SYSTEM, "osm-controller-osm"): {"get", "update"},
         ("validatingwebhookconfigurations.admissionregistration.k8s.io", None, "libosm-validator-osm"): KEEP_UP,

@@ -198,40 +198,6 @@ TEST_SUITE("kubernetes::BootstrapRenewer") {
     CHECK(renewed() == 10);
   }
 
-  TEST_CASE_FIXTURE(Fixture, "the replica that leads lists the certificates in the Secrets") {
-    put_pod_and_secret(1);
-    put_secret(2, false);  // its annotations were lost
-    start();
-    const auto all = keeper->certificates();
-    REQUIRE(all);
-    REQUIRE(all->size() == 1);
-    const IssuedCertificate& one = all->front();
-    CHECK(one.proxy_id == ProxyId(uuid_of(1)));
-    CHECK(one.common_name == CommonName(uuid_of(1) + ".shop"));
-    CHECK(one.kind == WorkloadKind::kPod);
-    CHECK_FALSE(one.claimed);
-
-    const std::string before = one.serial_number;
-    change_issuer("next");
-    executor.run_for(10s);
-    REQUIRE(keeper->certificates()->size() == 1);
-    CHECK(keeper->certificates()->front().serial_number != before);
-    CHECK(keeper->certificates()->front().issuer == "next");
-
-    // Somebody who may write this Secret names another namespace.
-    api.edit(kSecrets, "shop", name_of(1), [&](json::object& object) {
-      object["metadata"].as_object()["annotations"].as_object()[inject::kCertificateAnnotation] =
-          json::serialize(json::object{
-              {"serial_number", "1"},
-              {"not_after", 9'000'000'000},
-              {"spiffe_id", "spiffe://cluster.local/osm/pod/" + uuid_of(1) + "/other/books"}});
-    });
-    executor.run_for(2s);
-    CHECK(keeper->certificates()->empty());
-    leads = false;
-    CHECK_FALSE(keeper->certificates());
-  }
-
   TEST_CASE_FIXTURE(Fixture, "a Secret of OSM v1.2 is neither renewed nor counted") {
     put_pod_and_secret(1, false);
     own_by(1, "web-1", "uid-web-1");

@@ -100,7 +100,6 @@ Backend make_backend(const BackendOptions& options) {
   backend.last_mesh_config = record(kLastConfigName);
   backend.join_tokens = record("osm-join-tokens");
   backend.drained_machines = record("osm-drained-machines");
-  backend.issued_certificates = record("osm-issued-certificates");
   backend.ca_store = [&cluster,
                       ns](const CaPlace& place) -> Result<std::unique_ptr<certificate::CaStore>> {
     if (place.secret.empty())

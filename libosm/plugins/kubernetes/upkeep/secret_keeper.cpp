@@ -126,26 +126,6 @@ std::optional<std::size_t> SecretKeeper::stale() const {
   return stale ? std::optional(*stale + secrets_.unreadable()) : std::nullopt;
 }
 
-// Whoever may write Secrets in a namespace may write these texts: another namespace's are left out.
-std::optional<std::vector<IssuedCertificate>> SecretKeeper::certificates() const {
-  std::optional<std::vector<SecretPtr>> seen;
-  {
-    const std::lock_guard lock(mutex_);
-    seen = seen_;
-  }
-  if (!seen || !may_write_()) return std::nullopt;
-  const WallTime now = runtime_.clock.wall_now();
-  std::vector<IssuedCertificate> all;
-  for (const SecretPtr& secret : *seen) {
-    const std::string* text = find_in(secret->annotations, inject::kCertificateAnnotation);
-    auto issued = text ? inject::issued_pod_certificate(*text) : std::nullopt;
-    if (issued && issued->not_after > now && issued->proxy_id.str() == uuid_of(secret->key) &&
-        issued->common_name.str() == issued->proxy_id.str() + '.' + secret->key.ns)
-      all.push_back(*std::move(issued));
-  }
-  return all;
-}
-
 // Before every Pod is known, each Secret looks like an orphan.
 bool SecretKeeper::has_synced() const { return store_.has_synced() && secrets_.has_synced(); }
 
@@ -212,10 +192,6 @@ void SecretKeeper::forget() {
   secrets_.stop();
   listed_ = current_ = false;
   orphans_.clear();
-  {
-    const std::lock_guard lock(mutex_);
-    seen_.reset();
-  }
   if (renewer_) renewer_->forget();
   if (board_) static_cast<void>(board_->publish(kWaitingTopic, {}));
 }
@@ -229,16 +205,10 @@ void SecretKeeper::report(const std::vector<SecretPtr>& orphans) {
 }
 
 std::vector<SecretKeeper::SecretPtr> SecretKeeper::adopt_all() {
-  std::vector<SecretPtr> all, alone;
-  for (SecretPtr& secret : secrets_.list()) {
-    if (uuid_of(secret->key).empty() || is_of_osm_v1(*secret)) continue;
-    if (!has_owner(*secret)) alone.push_back(secret);
-    all.push_back(std::move(secret));
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    seen_ = std::move(all);
-  }
+  std::vector<SecretPtr> alone;
+  for (SecretPtr& secret : secrets_.list())
+    if (!uuid_of(secret->key).empty() && !is_of_osm_v1(*secret) && !has_owner(*secret))
+      alone.push_back(std::move(secret));
   if (alone.empty()) return alone;
   const std::map<ObjectKey, Owner> owners = this->owners();
   std::erase_if(alone, [&](const SecretPtr& secret) {

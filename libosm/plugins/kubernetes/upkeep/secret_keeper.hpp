@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,8 +41,6 @@ class SecretKeeper {
   std::optional<std::size_t> stale() const;
   // Secrets that cannot be read. Thread: any. Blocking: no.
   std::vector<Problem> problems() const { return secrets_.problems(); }
-  // As Upkeep::pod_certificates().
-  std::optional<std::vector<IssuedCertificate>> certificates() const;
 
  private:
   using SecretPtr = std::shared_ptr<const Object>;
@@ -79,9 +76,6 @@ class SecretKeeper {
   const std::string mesh_name_;
   ReplicaBoard* const board_;  // may be null
   const std::function<bool()> may_write_;
-
-  mutable std::mutex mutex_;                    // guards `seen_`
-  std::optional<std::vector<SecretPtr>> seen_;  // the Secrets, at the last round or sweep
 
   // On the strand.
   std::map<ObjectKey, SteadyTime> orphans_;  // of the last sweep, with their first time

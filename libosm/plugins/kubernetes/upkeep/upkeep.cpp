@@ -59,10 +59,6 @@ class ClusterUpkeep final : public Upkeep {
     return secrets_ ? secrets_->stale() : std::nullopt;
   }
 
-  std::optional<std::vector<IssuedCertificate>> pod_certificates() const override {
-    return secrets_ ? secrets_->certificates() : std::nullopt;
-  }
-
   std::vector<Problem> problems() const override {
     std::vector<Problem> all = reconciler_.problems();
     if (secrets_)
