@@ -3,10 +3,10 @@
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,14 +18,17 @@ namespace {
 
 class GrpcLog;
 
-// gRPC's log function is one per process: so is this.
-std::atomic<GrpcLog*> grpc_log{nullptr};
+// gRPC's log function is one per process: so is this. A thread of gRPC may write while it changes.
+std::shared_mutex grpc_log_mutex;
+GrpcLog* grpc_log = nullptr;  // guarded by it
 
 class GrpcLog {
  public:
   GrpcLog(LogSink& log, const Clock& clock) : log_(log), limits_(clock) {
+    const std::unique_lock lock(grpc_log_mutex);
     grpc_log = this;
     gpr_set_log_function([](gpr_log_func_args* line) {
+      const std::shared_lock held(grpc_log_mutex);
       if (GrpcLog* const self = grpc_log) self->write(*line);
     });
   }
@@ -38,6 +41,8 @@ class GrpcLog {
       grpc_shutdown_blocking();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    const std::unique_lock lock(grpc_log_mutex);
+    if (grpc_log != this) return;
     gpr_set_log_function(nullptr);
     grpc_log = nullptr;
   }

@@ -8,6 +8,8 @@
 #include <boost/json.hpp>
 #include <cerrno>
 #include <future>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -136,13 +138,17 @@ class DirectoryWriter final : public ObjectWriter {
 
   // The file system of a network may keep even this call waiting, and signals do not end it. A
   // thread of its own makes it, which ends with it.
-  static std::future<Attempt> try_lock(Descriptor directory) {
+  static Result<std::future<Attempt>> try_lock(Descriptor directory) {
     std::packaged_task<Attempt()> attempt([opened = std::move(directory)]() mutable {
       const int fault = ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
       return Attempt{std::move(opened), fault};
     });
     auto result = attempt.get_future();
-    std::thread(std::move(attempt)).detach();
+    try {
+      std::thread(std::move(attempt)).detach();
+    } catch (const std::system_error& fault) {
+      return Error{ErrorCode::kStorage, std::string("no thread for a lock: ") + fault.what()};
+    }
     return result;
   }
 
@@ -152,7 +158,7 @@ class DirectoryWriter final : public ObjectWriter {
     const auto deadline = steady_clock::now() + wait_;
     OSM_TRY(Descriptor directory, open_directory());
     for (;;) {
-      auto asked = try_lock(std::move(directory));
+      OSM_TRY(auto asked, try_lock(std::move(directory)));
       const auto latest = std::max(deadline, steady_clock::now() + kLeastAnswer);
       if (asked.wait_until(latest) != std::future_status::ready)
         return Error{ErrorCode::kStorage,

@@ -102,8 +102,14 @@ json::object& spec_of(json::value& object) {
 Status edit_object(spec::ObjectWriter& writer, const ObjectKey& key,
                    steady_clock::time_point deadline, const ChangeDocument& change,
                    ErrorCode passing) {
-  for (bool removed = false;;) {
-    OSM_TRY(const spec::StoredObject stored, writer.read(key));
+  for (bool removed = false, tried = false;; tried = true) {
+    const auto read = writer.read(key);
+    // After an attempt the answer of a read may be lost as well.
+    if (!read.ok() && tried && may_pass(read.error()) && steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kPauseAfterRefusal);
+      continue;
+    }
+    OSM_TRY(const spec::StoredObject stored, read);
     if (!stored.object && !stored.version.empty())
       return Error{
           ErrorCode::kConflict,
