@@ -85,8 +85,9 @@ void Hub::observe_change(Stream& stream) {
 void Hub::on_class_unchanged(const ProxyClassPtr& entry) {
   for (StreamId id : entry->members()) {
     Stream* stream = streams_.find(id);
-    if (!stream || !stream->settled) continue;
+    if (!stream) continue;
     if (!trials_.on_trial(*stream)) note_ready(*stream);
+    if (!stream->settled) continue;
     const model::ProxyKey key = stream->key();
     progressed_.notify(&key);
   }

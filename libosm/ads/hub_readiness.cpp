@@ -48,13 +48,12 @@ void Hub::await_ports(Stream& stream) {
   settle_readiness();
 }
 
-// The stream is about to be of this class. What a proxy acknowledged for other callers stays known:
-// it is not what its account admits by now.
+// The stream is about to be of this class.
 void Hub::await_admissions(Stream& stream, const translate::ProxyClass& next) {
   const std::uint64_t admits = mesh_of(stream).admits_of(next.identity);
   if (std::exchange(stream.admits, admits) == admits) return;
-  stream.serves = false;
   stream.serves_from = classes_.mesh(next.mesh)->present.generation;
+  await_ports(stream);  // its account may come back to what the proxy acknowledged before
 }
 
 // The proxy acknowledged something, or has nothing to acknowledge.

@@ -177,6 +177,7 @@ class MeshLoop::Impl : public std::enable_shared_from_this<Impl> {
       }
       if (object.is(model::kWorkloadKind)) add_endpoints(object, state);
     }
+    state.pending |= object.is(kinds::kMeshConfig) && state.snapshot->smi_upstreams;
     const auto now = spec_.snapshot();
     state.pending |= !is_read(object, *now, *objects);
     if (!record) return state;

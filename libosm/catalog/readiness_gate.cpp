@@ -56,7 +56,7 @@ bool ReadinessGate::keeps_smi(bool permissive) {
   const ModeWaits::Some before = mode_.take({});
   if (first_ || !permissive || (was_permissive && before.empty())) return false;
   ModeWaits::Some waits;
-  const bool keeps = mode_.hides({}, readiness_of_mode(), before, waits);
+  const bool keeps = mode_.hides({}, readiness_of_mode(), before, waits, false);
   mode_.put({}, std::move(waits));
   return keeps;
 }
@@ -67,21 +67,21 @@ Readiness ReadinessGate::readiness_of_mode() const {
 
 void ReadinessGate::filter(std::vector<model::IdentityPolicy>& policies) {
   servers_.expect(policies);
-  for (model::IdentityPolicy& policy : policies) {
-    due_clients_.erase(policy.identity);
-    filter(policy);
-  }
+  asked_.clear();
+  for (model::IdentityPolicy& policy : policies)
+    filter(policy, due_clients_.erase(policy.identity) == 0);
   for (const ServiceIdentity& client : std::exchange(due_clients_, {})) grants_.take(client);
 }
 
-void ReadinessGate::filter(model::IdentityPolicy& policy) {
+// `changed`: not only readiness did.
+void ReadinessGate::filter(model::IdentityPolicy& policy, bool changed) {
   const GrantWaits::Some before = grants_.take(policy.identity);
   const auto known = servers_.mesh().policies.find(policy.identity);
   if (first_ || !known) return;
   GrantWaits::Some waits;
   std::vector<Upstream> upstreams;
   for (const Upstream& upstream : *policy.upstreams)
-    if (auto part = known_part(upstream, *known->upstreams, before, waits))
+    if (auto part = known_part(upstream, *known->upstreams, before, waits, changed))
       upstreams.push_back(*std::move(part));
   if (!waits.empty())
     policy.upstreams = std::make_shared<const std::vector<Upstream>>(std::move(upstreams));
@@ -93,7 +93,7 @@ void ReadinessGate::filter(model::IdentityPolicy& policy) {
 std::optional<Upstream> ReadinessGate::known_part(const Upstream& upstream,
                                                   const std::vector<Upstream>& known,
                                                   const GrantWaits::Some& before,
-                                                  GrantWaits::Some& waits) {
+                                                  GrantWaits::Some& waits, bool changed) {
   const auto service = servers_.mesh().services.find(upstream.service);
   const auto former = services_.find(upstream.service);
   if (!service || !former) return upstream;
@@ -109,8 +109,8 @@ std::optional<Upstream> ReadinessGate::known_part(const Upstream& upstream,
     // An account that comes to the Service comes with endpoints.
     const bool was_there = has(former->identities, account);
     if ((called && has(accounts_of(*called, *former), account)) || !was_there ||
-        !grants_.hides({upstream.service, account}, servers_.of(upstream.service, account), before,
-                       waits))
+        !grants_.hides({upstream.service, account},
+                       readiness_of(asked_, {upstream.service, account}), before, waits, changed))
       told.push_back(account);
   }
   if (told.size() == accounts.size()) return upstream;
@@ -128,7 +128,7 @@ void ReadinessGate::filter(model::ServiceEndpoints& endpoints,
     if (known && has_place_of(*known, endpoint)) return false;
     const Readiness readiness = servers_.at(endpoints.service, endpoint.address, endpoint.identity);
     if (!endpoints_.hides({endpoint.address, endpoint.port, endpoint.identity}, readiness, before,
-                          waits))
+                          waits, true))
       return false;
     waiting.push_back(endpoint);
     return true;
@@ -172,15 +172,20 @@ std::set<std::uint64_t> ReadinessGate::end(std::uint64_t generation, bool fresh)
   return told;
 }
 
+// Many clients may ask for one account.
+Readiness ReadinessGate::readiness_of(std::map<Grant, Readiness>& asked, const Grant& grant) const {
+  const auto [at, fresh] = asked.try_emplace(grant);
+  if (fresh) at->second = servers_.of(grant.first, grant.second);
+  return at->second;
+}
+
 Announcements::Due ReadinessGate::due() const {
-  std::map<Grant, Readiness> asked;  // many clients may wait for one account
+  std::map<Grant, Readiness> asked;
   const auto of_endpoint = [&](const ServiceName& service, const Place& place) {
     return servers_.at(service, std::get<std::string>(place), std::get<ServiceIdentity>(place));
   };
   const auto of_grant = [&](const ServiceIdentity&, const Grant& grant) {
-    const auto [at, fresh] = asked.try_emplace(grant);
-    if (fresh) at->second = servers_.of(grant.first, grant.second);
-    return at->second;
+    return readiness_of(asked, grant);
   };
   return {.services = endpoints_.due(of_endpoint),
           .clients = grants_.due(of_grant),
@@ -205,7 +210,7 @@ ReadinessGate::Waiting ReadinessGate::waiting() const {
   const auto add = [&](const auto& waits, std::size_t& count) {
     for (const auto& [owner, some] : waits.waiting())
       for (const auto& [key, wait] : some) {
-        if (wait.since != 0) out.generations.insert(wait.since);
+        out.generations.insert(wait.generations.begin(), wait.generations.end());
         ++count;
       }
   };

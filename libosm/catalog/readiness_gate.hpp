@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -82,20 +83,22 @@ class ReadinessGate final : public Announcements {
 
   bool keeps_smi(bool permissive);
   model::Readiness readiness_of_mode() const;
-  void filter(model::IdentityPolicy& policy);
+  void filter(model::IdentityPolicy& policy, bool changed);
+  model::Readiness readiness_of(std::map<Grant, model::Readiness>& asked, const Grant& grant) const;
   std::optional<model::Upstream> known_part(const model::Upstream& upstream,
                                             const std::vector<model::Upstream>& known,
-                                            const GrantWaits::Some& before,
-                                            GrantWaits::Some& waits);
+                                            const GrantWaits::Some& before, GrantWaits::Some& waits,
+                                            bool changed);
   void keep_former(const model::ServiceEndpoints& known, const std::vector<Endpoint>& waiting,
                    std::vector<Endpoint>& endpoints) const;
 
   ServerReadiness servers_;
   bool first_ = true;
-  bool begun_ = false;                     // begin() was called
-  bool permissive_ = false;                // in the last build
-  std::set<ServiceIdentity> due_clients_;  // of begin(), until their policies are filtered
-  Table<model::ServiceEntry> services_;    // of the last build
+  bool begun_ = false;                       // begin() was called
+  bool permissive_ = false;                  // in the last build
+  std::set<ServiceIdentity> due_clients_;    // of begin(), until their policies are filtered
+  Table<model::ServiceEntry> services_;      // of the last build
+  std::map<Grant, model::Readiness> asked_;  // by the build that filters policies
   EndpointWaits endpoints_;
   GrantWaits grants_;
   ModeWaits mode_;

@@ -71,11 +71,19 @@ Readiness ServerReadiness::of(const ServiceName& service, const ServiceIdentity&
 }
 
 bool ServerReadiness::all_ready() const {
-  return std::none_of(mesh_->workloads.begin(), mesh_->workloads.end(), [&](const auto& workload) {
-    const model::Serving serving = serving_of(*workload);
+  const auto is_awaited = [&](const model::WorkloadEntry& workload) {
+    const model::Serving serving = serving_of(workload);
     return !serving.ports.empty() &&
-           proxies_.readiness_of(workload->proxy, serving) == Readiness::kNotReady;
-  });
+           proxies_.readiness_of(workload.proxy, serving) == Readiness::kNotReady;
+  };
+  // The one that was not ready when this was asked last most likely is not.
+  if (const auto late = mesh_->workloads.find(late_); late && is_awaited(*late)) return false;
+  for (const auto& workload : mesh_->workloads)
+    if (is_awaited(*workload)) {
+      late_ = workload->proxy;
+      return false;
+    }
+  return true;
 }
 
 bool ServerReadiness::may_serve(const Endpoint& endpoint) const {

@@ -46,6 +46,7 @@ class ServerReadiness {
   std::map<ServiceIdentity, std::uint64_t> expected_;  // admissions that mesh_ has not yet
   std::map<std::string, std::set<model::ProxyKey>> by_address_;
   std::map<model::ProxyKey, std::string> addresses_;
+  mutable model::ProxyKey late_{};  // of all_ready()
 };
 
 }  // namespace osm::inline v1::catalog

@@ -16,8 +16,8 @@ namespace osm::inline v1::catalog {
 
 struct Wait {
   SteadyTime until;
-  std::uint64_t since = 0;  // the generation with which it came; 0: none
-  bool fresh = true;        // this build found it
+  std::set<std::uint64_t> generations{};  // with which it came, or changed
+  bool fresh = true;                      // this build found it, or found it changed
 };
 
 // What waits, by its owner: the Service of endpoints, the client of permissions. Not synchronized.
@@ -33,8 +33,10 @@ class Waits {
     const auto at = waiting_.find(owner);
     return at == waiting_.end() ? Some() : std::move(waiting_.extract(at).mapped());
   }
-  // Result: true if `key` waits; then `waits` has it. `before`: what take() gave.
-  bool hides(const Key& key, model::Readiness readiness, const Some& before, Some& waits) {
+  // Result: true if `key` waits; then `waits` has it. `before`: what take() gave. `changed`: it
+  // waits with this build's generation too, if it waited before.
+  bool hides(const Key& key, model::Readiness readiness, const Some& before, Some& waits,
+             bool changed) {
     if (waits.contains(key)) return true;
     const SteadyTime now = clock_.steady_now();
     const Wait* waited = find_in(before, key);
@@ -45,11 +47,11 @@ class Waits {
     }
     // A proxy that is gone meanwhile may be back in time.
     if (readiness != model::Readiness::kReady && now < waited->until) {
-      waits.emplace(key, *waited);
+      waits.emplace(key, *waited).first->second.fresh = changed;
       return true;
     }
     told_late_ += readiness != model::Readiness::kReady;
-    if (waited->since != 0) told_.insert(waited->since);
+    told_.insert(waited->generations.begin(), waited->generations.end());
     return false;
   }
   void put(const Owner& owner, Some waits) {
@@ -60,7 +62,7 @@ class Waits {
   void end(std::uint64_t generation, bool fresh, std::set<std::uint64_t>& told) {
     for (auto& [owner, waits] : waiting_)
       for (auto& [key, wait] : waits)
-        if (std::exchange(wait.fresh, false) && fresh) wait.since = generation;
+        if (std::exchange(wait.fresh, false) && fresh) wait.generations.insert(generation);
     told.merge(std::exchange(told_, {}));
   }
 
@@ -93,7 +95,7 @@ class Waits {
   const Clock& clock_;
   const std::chrono::nanoseconds bound_;
   std::map<Owner, Some> waiting_;  // no empty values
-  std::set<std::uint64_t> told_;   // Wait::since of what this build told
+  std::set<std::uint64_t> told_;   // Wait::generations of what this build told
   std::uint64_t told_late_ = 0;
 };
 

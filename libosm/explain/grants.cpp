@@ -71,14 +71,26 @@ ExplainedStep missing_target(const ExplainedCall& call, std::string stage,
   std::string names;
   for (const ServiceIdentity& account : accounts)
     names += (names.empty() ? "" : " or ") + account.str();
+  const std::string waits =
+      " clients are told of it when the proxies of its servers have acknowledged it, 5 s at most: "
+      "ask again";
+  if (call.mesh.smi_upstreams)
+    return step(std::move(stage), StepEffect::kDenies, "the mesh becomes permissive, and" + waits,
+                model::mesh_config_key(), "spec.traffic.enablePermissiveTrafficPolicyMode");
+  std::vector<std::shared_ptr<const model::TargetEntry>> named;
   for (const auto& target : call.mesh.targets)
-    if (contains(accounts, target->destination) && contains(target->policy.sources, call.source) &&
-        !target->grants())
-      return step(std::move(stage), StepEffect::kDenies,
-                  "it names " + call.source.str() + " and " + target->destination.str() +
-                      " but grants nothing: the routes and matches that its rules name, or one of "
-                      "its TCPRoutes, do not exist; create them",
-                  target->origin.object, "spec.rules");
+    if (contains(accounts, target->destination) && contains(target->policy.sources, call.source))
+      named.push_back(target);
+  for (const auto& target : named)
+    if (target->grants())
+      return step(std::move(stage), StepEffect::kDenies, "it permits the call, and" + waits,
+                  target->origin);
+  for (const auto& target : named)
+    return step(std::move(stage), StepEffect::kDenies,
+                "it names " + call.source.str() + " and " + target->destination.str() +
+                    " but grants nothing: the routes and matches that its rules name, or one of "
+                    "its TCPRoutes, do not exist; create them",
+                target->origin.object, "spec.rules");
   return step(std::move(stage), StepEffect::kDenies,
               "no TrafficTarget names " + call.source.str() + " as a source and " + names +
                   " as its destination: add one to namespace " + accounts.front().ns +

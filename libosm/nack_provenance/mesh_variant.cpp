@@ -83,6 +83,14 @@ void MeshVariant::filter(std::vector<model::IdentityPolicy>& policies) {
     const auto known = newest_->policies.find(policy.identity);
     if (!known || *known->upstreams == *policy.upstreams) continue;
     std::vector<model::Upstream> upstreams = *policy.upstreams;
+    std::erase_if(upstreams, [&](const model::Upstream& upstream) {
+      const auto service = newest_->services.find(upstream.service);
+      const auto is_called = [&](const ServiceName& apex) {
+        return model::find_upstream(*known->upstreams, apex) != nullptr;
+      };
+      return service && !model::find_upstream(*known->upstreams, upstream.service) &&
+             std::any_of(service->apexes.begin(), service->apexes.end(), is_called);
+    });
     for (model::Upstream& upstream : upstreams) {
       const auto* told = model::find_upstream(*known->upstreams, upstream.service);
       if (told == nullptr || told->every_identity) continue;

@@ -67,6 +67,8 @@ TEST_SUITE("catalog::MeshHash") {
     add(mesh);
     mesh.config.proxy.permissive = true;
     add(mesh);
+    mesh.smi_upstreams = true;
+    add(mesh);
     mesh.accepted_domains = {TrustDomain("cluster.local")};
     add(mesh);
     Denials denied;

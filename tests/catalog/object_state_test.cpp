@@ -317,4 +317,50 @@ TEST_SUITE("catalog::MeshLoop objects") {
     CHECK(mesh.state(kinds::kTrafficTarget, "buyer").generation == newest);
     CHECK(mesh.state(kinds::kHttpRouteGroup, "web").generation < newest);
   }
+
+  TEST_CASE("a permission is pending until clients know it, also if it changes meanwhile") {
+    Mesh mesh;
+    mesh.vm.put_workload(workload("second", "u2", "other", "10.0.0.2", {"store"}));
+    mesh.vm.set_endpoints(service_name("store"),
+                          {served_at("10.0.0.1", "store"), served_at("10.0.0.2", "other")});
+    mesh.settle();
+    mesh.readiness.connect(kSecond);
+    const auto put = [&](const std::vector<std::string>& sources) {
+      mesh.spec.put(target("also", "other", sources, {http_rule("web", {"buy"})}));
+      mesh.settle();
+      return mesh.state(kinds::kTrafficTarget, "also").pending;
+    };
+    CHECK(put({"buyer"}));
+    CHECK(mesh.metrics.value("osm_permissions_waiting") == 1);
+    CHECK(put({"buyer", "thief"}));
+    CHECK_FALSE(mesh.state(kinds::kTrafficTarget, "buyer").pending);
+    mesh.executor.run_for(3100ms);
+    CHECK_FALSE(mesh.state(kinds::kTrafficTarget, "also").pending);
+    CHECK(mesh.state(kinds::kTrafficTarget, "also").generation ==
+          mesh.loop->snapshots().load()->generation);
+    CHECK(mesh.metrics.value("osm_permissions_waiting") == 0);
+    CHECK(mesh.metrics.sum("osm_permissions_announced_late_total") == 1);
+  }
+
+  TEST_CASE("a MeshConfig is pending while clients keep to the policies of before") {
+    Mesh mesh;
+    mesh.settle();
+    mesh.readiness.connect({kNs, ProxyId("u1")});
+    MeshConfig config = mesh.spec.get_mesh_config();
+    const auto is_pending = [&] {
+      return mesh.loop->object_state(model::mesh_config_key()).pending;
+    };
+    config.proxy.permissive = true;
+    mesh.spec.set_mesh_config(config);
+    mesh.settle();
+    CHECK(is_pending());
+    config.proxy.retries = true;
+    mesh.spec.set_mesh_config(config);
+    mesh.settle();
+    CHECK(is_pending());
+    CHECK(mesh.loop->snapshots().load()->smi_upstreams);
+    mesh.executor.run_for(3100ms);
+    CHECK_FALSE(is_pending());
+    CHECK_FALSE(mesh.loop->snapshots().load()->smi_upstreams);
+  }
 }

@@ -211,6 +211,23 @@ TEST_SUITE("explain") {
     CHECK(has(unhealthy, "workloads of the accounts that it may call are not healthy"));
   }
 
+  TEST_CASE("a call that is permitted waits until the client is told") {
+    Shop shop;
+    shop.spec.put(target("web-db", "db", {"web"}, {http_rule("books", {"read"})}));
+    CHECK(shop.call("shop/web", "shop/db").verdict() == CallVerdict::kAllowed);
+    model::MeshSnapshot mesh = *shop.mesh;
+    auto untold = std::make_shared<model::IdentityPolicy>(*mesh.policies.find(identity("web")));
+    untold->upstreams = std::make_shared<const std::vector<model::Upstream>>();
+    mesh.policies = mesh.policies.with(std::move(untold));
+    shop.mesh = std::make_shared<const model::MeshSnapshot>(mesh);
+    CHECK(begins(decision(shop.call("shop/web", "shop/db")),
+                 "client denies TrafficTarget shop/web-db: it permits the call, and clients are "
+                 "told of it when the proxies of its servers have acknowledged it"));
+    mesh.config.proxy.permissive = mesh.smi_upstreams = true;
+    shop.mesh = std::make_shared<const model::MeshSnapshot>(mesh);
+    CHECK(has(decision(shop.call("shop/web", "shop/db")), ": the mesh becomes permissive, and"));
+  }
+
   TEST_CASE("an instance is called at its own port, whatever the Service's target port is") {
     Shop shop;
     shop.vm.set_endpoints(service_name("api"), {served_at("10.0.0.1", "api", 21007)});
