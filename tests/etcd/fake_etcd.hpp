@@ -152,6 +152,7 @@ class FakeEtcd {
                    "Transfer-Encoding: chunked\r\n\r\n"))
       return;
     const int mine = watches_;  // before it counts as opened: it can be cut from then on
+    int progress = progress_;   // before it counts: who counts it may let it tell
     ++watches_opened_;
     if (const std::string reason = refused_watch(asked, key); !reason.empty()) {
       send_result(peer, {{"header", locked_header()},
@@ -163,7 +164,6 @@ class FakeEtcd {
     }
     send_result(peer, {{"header", locked_header()}, {"created", true}});
     int next = start > 0 ? start : locked_revision() + 1;
-    int progress = progress_;
     while (watches_ == mine) {
       std::vector<json::object> answers;
       bool tells_progress = false;
