@@ -7,9 +7,6 @@
 #include <array>
 #include <boost/json.hpp>
 #include <cerrno>
-#include <future>
-#include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,10 +25,6 @@ namespace json = boost::json;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTryAgain{20};
-constexpr std::chrono::seconds kLeastAnswer{1};  // of a file system that is asked for a lock
-constexpr std::string_view kNoLock =
-    "Nothing was written, since the directory cannot be locked: run the command on the machine "
-    "that has the directory on a disk of its own";
 
 struct OwnFile {
   GroupKind kind;  // of all its objects
@@ -131,45 +124,16 @@ class DirectoryWriter final : public ObjectWriter {
     return file_error(directory_, "Is --mesh-dir the controller's, and readable for this user?");
   }
 
-  struct Attempt {
-    Descriptor directory;
-    int fault;  // errno; 0: it is locked
-  };
-
-  // The file system of a network may keep even this call waiting, and signals do not end it. A
-  // thread of its own makes it, which ends with it.
-  static Result<std::future<Attempt>> try_lock(Descriptor directory) {
-    std::packaged_task<Attempt()> attempt([opened = std::move(directory)]() mutable {
-      const int fault = ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-      return Attempt{std::move(opened), fault};
-    });
-    auto result = attempt.get_future();
-    try {
-      std::thread(std::move(attempt)).detach();
-    } catch (const std::system_error& fault) {
-      return Error{ErrorCode::kStorage, std::string("no thread for a lock: ") + fault.what()};
-    }
-    return result;
-  }
-
   // The right to write, until the result is destroyed. The lock is on the directory itself, so
   // nothing is left behind in it.
   Result<Descriptor> lock() const {
     const auto deadline = steady_clock::now() + wait_;
-    OSM_TRY(Descriptor directory, open_directory());
-    for (;;) {
-      OSM_TRY(auto asked, try_lock(std::move(directory)));
-      const auto latest = std::max(deadline, steady_clock::now() + kLeastAnswer);
-      if (asked.wait_until(latest) != std::future_status::ready)
-        return Error{ErrorCode::kStorage,
-                     directory_ + ": its file system does not answer the request for a lock. " +
-                         std::string(kNoLock)};
-      Attempt attempt = asked.get();
-      if (attempt.fault == 0) return std::move(attempt.directory);
-      if (attempt.fault != EWOULDBLOCK && attempt.fault != EINTR) {
-        errno = attempt.fault;
-        return file_error(directory_, kNoLock);
-      }
+    OSM_TRY(Descriptor locked, open_directory());
+    while (::flock(locked.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR)
+        return file_error(
+            directory_,
+            "The directory cannot be locked; run the command on the machine that has it");
       if (steady_clock::now() >= deadline)
         return Error{ErrorCode::kConflict,
                      directory_ +
@@ -177,8 +141,8 @@ class DirectoryWriter final : public ObjectWriter {
                          "certificate rotate`; nothing was written. Repeat the command, or end the "
                          "other one (`fuser -v` names it)"};
       std::this_thread::sleep_for(kTryAgain);
-      directory = std::move(attempt.directory);
     }
+    return locked;
   }
 
   Result<Place> find_place(const ObjectKey& key) const {

@@ -32,10 +32,10 @@ ALLOWED = {
 NOTHING = re.compile(r"(?!)")
 # Data of ours that is made once and const, besides what is named kLikeThis. And the executor whose
 # task runs on this thread, in two fakes and in WatchedExecutor: null again when the task returns.
-# And the lock of the process's effective user and the receiver of gRPC's log, of which there is one each.
+# And the lock of the process's effective user and the receiver of gRPC's log with its lock, of which there is one each.
 CONSTANT = re.compile(
     r"osm::v1::testing::TaskQueue::current|osm::v1::WatchedExecutor::Running::current|"
-    r"osm::v1::machine::\(anonymous namespace\)::effective_user|osm::v1::\(anonymous namespace\)::grpc_log|"
+    r"osm::v1::machine::\(anonymous namespace\)::effective_user|osm::v1::\(anonymous namespace\)::grpc_log(_mutex)?|"
     r"osm::v1::ads::ResourceSet::none\(\)::empty|.*\bk[A-Z]\w*(\[abi:\w+\])?|"
     r".*::\{lambda.*|(guard variable|vtable|typeinfo|VTT|DW\.ref|__odr).*"
 )

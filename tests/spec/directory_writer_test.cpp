@@ -2,11 +2,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -22,32 +18,9 @@ using namespace osm;
 
 namespace {
 
-std::atomic<int> lock_fault{0};       // errno of each lock; 0: the kernel decides
-std::atomic<bool> lock_hangs{false};  // no request for a lock is answered
-
-}  // namespace
-
-// In place of libc's: a file system without locks.
-extern "C" int flock(int fd, int operation) noexcept {
-  lock_hangs.wait(true);
-  if (lock_fault == 0) return static_cast<int>(::syscall(SYS_flock, fd, operation));
-  errno = lock_fault;
-  return -1;
-}
-
-namespace {
-
 const ObjectKey kLost{kinds::kDenylist, "osm-system", "lost"};
 
 struct DirectoryWriterFixture {
-  ~DirectoryWriterFixture() {
-    lock_fault = 0;
-    answer_locks();
-  }
-  static void answer_locks() {
-    lock_hangs = false;
-    lock_hangs.notify_all();
-  }
   static Object object(const std::string& text) {
     const auto objects = spec::read_objects(text, "test");
     REQUIRE_MESSAGE(objects.ok(), objects.error().text());
@@ -202,31 +175,6 @@ TEST_SUITE("spec::make_directory_writer") {
     CHECK(version(kLost).empty());
     REQUIRE(::flock(other.get(), LOCK_UN) == 0);
     CHECK(writer->write(denylist("lost"), "").ok());
-  }
-
-  TEST_CASE_FIXTURE(DirectoryWriterFixture, "a file system without locks is named at once") {
-    const auto patient = spec::make_directory_writer(mesh.str(), std::chrono::hours(1));
-    for (const int fault : {ENOLCK, EOPNOTSUPP}) {
-      lock_fault = fault;
-      const auto written = patient->write(denylist("lost"), "");
-      CHECK(written.error().code == ErrorCode::kStorage);
-      CHECK(contains(written.error().message, mesh.str() + ": "));
-      CHECK(contains(written.error().message, "Nothing was written"));
-      CHECK(contains(written.error().message, "run the command on the machine that has"));
-    }
-    CHECK_FALSE(std::filesystem::exists(mesh.file("osm-denylist.yaml")));
-  }
-
-  TEST_CASE_FIXTURE(DirectoryWriterFixture,
-                    "a file system that does not answer the request for a lock is given up") {
-    lock_hangs = true;
-    const auto written = writer->write(denylist("lost"), "");
-    CHECK(written.error().code == ErrorCode::kStorage);
-    CHECK(contains(written.error().message, mesh.str() + ": its file system does not answer"));
-    CHECK(contains(written.error().message, "Nothing was written"));
-    answer_locks();
-    const auto patient = spec::make_directory_writer(mesh.str(), std::chrono::seconds(30));
-    CHECK_MESSAGE(patient->write(denylist("lost"), "").ok(), "a late lock is given back");
   }
 
   TEST_CASE_FIXTURE(DirectoryWriterFixture, "a directory that does not exist is named") {

@@ -50,12 +50,11 @@ inline constexpr std::string_view kDenylistFile = "osm-denylist.yaml";
 inline constexpr std::string_view kRootsFile = "osm-root-certificates.yaml";
 
 // A writer of these two files in a directory that exists. It replaces the whole file for each
-// change, under a lock on the directory, for which it waits up to `wait`, or a second if that is
-// more and the file system does not answer. A reader finds the file before or after a change. An
-// object's version is its document. Failure of each call: also kInvalidArgument (an object of
-// another kind), kConflict (another file has the object, the writer's own file has an object of
-// another kind, or `wait` is over; the message says which), kStorage (also: the file system gives
-// no lock), and faults of the own file: kInvalidSyntax, kInvalidField, kUnknownKind,
+// change, under a lock on the directory, for which it waits up to `wait`. A reader finds the file
+// before or after a change. An object's version is its document. Failure of each call: also
+// kInvalidArgument (an object of another kind), kConflict (another file has the object, the
+// writer's own file has an object of another kind, or `wait` is over; the message says which),
+// kStorage, and faults of the own file: kInvalidSyntax, kInvalidField, kUnknownKind,
 // kUnreadableSource. Thread: any, concurrently. Blocking: on files, and writes for the lock.
 OSM_API std::unique_ptr<ObjectWriter> make_directory_writer(std::string directory,
                                                             std::chrono::milliseconds wait);
