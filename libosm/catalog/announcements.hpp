@@ -1,5 +1,5 @@
-// What exists in the mesh, and clients are not to know yet: endpoints, permissions, the permissive
-// mode.
+// Endpoints, permissions and the permissive mode that exist in the mesh, and that its clients are
+// not told yet.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Announcements {
  public:
   virtual ~Announcements() = default;
 
-  // What a build filters again, though it has not changed.
+  // A build filters these again, though they have not changed.
   struct Due {
     std::set<ServiceName> services;     // their endpoints
     std::set<ServiceIdentity> clients;  // their upstreams

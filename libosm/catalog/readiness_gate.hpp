@@ -55,14 +55,14 @@ class ReadinessGate final : public Announcements {
   // each build. Result: the generations of what this build told clients later than they came.
   std::set<std::uint64_t> end(std::uint64_t generation, bool fresh);
 
-  // What a build would filter again now.
+  // Endpoints and upstreams that a build would filter again now.
   Due due() const;
   // True if a build would tell clients something now.
   bool is_due() const;
   // Time at which the next one is told in any case; nullopt: nothing waits.
   std::optional<SteadyTime> deadline() const;
 
-  // What waits, for questions about the mesh.
+  // Everything that waits, for questions about the mesh.
   struct Waiting {
     std::set<std::pair<ServiceName, std::string>> addresses;  // of endpoints, by Service
     std::set<std::uint64_t> generations;  // generations of what came, and is not told

@@ -20,7 +20,8 @@ struct Wait {
   bool fresh = true;                      // this build found it, or found it changed
 };
 
-// What waits, by its owner: the Service of endpoints, the client of permissions. Not synchronized.
+// Waiting things by their owner: the Service of endpoints, the client of permissions. Not
+// synchronized.
 template <class Owner, class Key>
 class Waits {
  public:

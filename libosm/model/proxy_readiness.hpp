@@ -13,7 +13,7 @@
 
 namespace osm::inline v1::model {
 
-// What a proxy does as a server.
+// Duties of a proxy as a server.
 struct Serving {
   std::vector<MeshService> ports;  // own ports of its workload
   std::uint64_t admits;            // MeshSnapshot::admits_of() its account

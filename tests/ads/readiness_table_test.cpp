@@ -61,6 +61,12 @@ struct Served : HubRig {
     server.ask(XdsType::kListener);
     server.settle();
   }
+  void subscribe() {
+    subscribe_but_routes();
+    server.ask(XdsType::kRoute, {"rds-inbound.14001"});
+    server.settle();
+    settle_readiness();
+  }
 };
 
 }  // namespace
@@ -277,10 +283,7 @@ TEST_SUITE("ads::Hub readiness") {
 
   TEST_CASE("another own port has to be acknowledged first") {
     Served rig;
-    rig.subscribe_but_routes();
-    rig.server.ask(XdsType::kRoute, {"rds-inbound.14001"});
-    rig.server.settle();
-    rig.settle_readiness();
+    rig.subscribe();
     REQUIRE(rig.readiness() == Readiness::kReady);
     auto entry = server_entry();
     entry.ports.push_back(port(kServerService, 81, 14002));
@@ -298,10 +301,7 @@ TEST_SUITE("ads::Hub readiness") {
 
   TEST_CASE("other callers have to be acknowledged first, if the listener or a route names them") {
     Served rig;
-    rig.subscribe_but_routes();
-    rig.server.ask(XdsType::kRoute, {"rds-inbound.14001"});
-    rig.server.settle();
-    rig.settle_readiness();
+    rig.subscribe();
     REQUIRE(rig.readiness() == Readiness::kReady);
     const auto readiness = [&](std::uint64_t admits) {
       return rig.readiness_table->readiness_of(kServerKey, {rig.ports, admits});
@@ -325,19 +325,13 @@ TEST_SUITE("ads::Hub readiness") {
   TEST_CASE("a proxy that refuses its listener is not ready") {
     Served rig;
     rig.server.refuses = [](const Response& r) { return r.type == XdsType::kListener; };
-    rig.subscribe_but_routes();
-    rig.server.ask(XdsType::kRoute, {"rds-inbound.14001"});
-    rig.server.settle();
-    rig.settle_readiness();
+    rig.subscribe();
     CHECK(rig.readiness() == Readiness::kNotReady);
   }
 
   TEST_CASE("a proxy that has hung up is ready until the time to return is over") {
     Served rig;
-    rig.subscribe_but_routes();
-    rig.server.ask(XdsType::kRoute, {"rds-inbound.14001"});
-    rig.server.settle();
-    rig.settle_readiness();
+    rig.subscribe();
     rig.server.hang_up();
     CHECK(rig.readiness() == Readiness::kReady);
     rig.executor.run_for(ReadinessTable::kReturn + 2s);

@@ -58,7 +58,7 @@ struct Mesh {
     vm.set_endpoints(service_name("store"),
                      {served_at("10.0.0.1", "store"), served_at(address, "store")});
   }
-  // What the second machine is to serve.
+  // Ports and callers that the second machine is to serve.
   model::Serving serving() {
     const auto snapshot = loop->snapshots().load();
     const Workload second = workload("second", "u2", "store", "10.0.0.2", {"store"});
